@@ -29,7 +29,8 @@ func TestDeskHasOnePodAndNoSecret(t *testing.T) {
 	require.Empty(t, c.EnvFrom)
 	require.Equal(t, []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: "483183820"}}, c.Env)
 	require.Equal(t, []string{
-		"desk", "--listen=:8082", "--public-url=https://desk.example.com", "--admin-url=http://opportunity-gateway-admin:8081",
+		"desk", "--listen=:8082", "--public-url=https://desk.example.com",
+		"--admin-url=http://opportunity-gateway-admin:8081",
 	}, c.Args)
 	for _, probe := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
 		require.Equal(t, "/readyz", probe.HTTPGet.Path)

@@ -12,7 +12,8 @@ import (
 func TestLint(t *testing.T) {
 	for name, given := range cases(t) {
 		t.Run(name, func(t *testing.T) {
-			result := lint.AllWithKubeVersion(chartDir, given, namespace, &chartutil.KubeVersion{Version: "v1.35.0", Major: "1", Minor: "35"})
+			result := lint.AllWithKubeVersion(chartDir, given, namespace,
+				&chartutil.KubeVersion{Version: "v1.35.0", Major: "1", Minor: "35"})
 			for _, m := range result.Messages {
 				require.Less(t, m.Severity, support.WarningSev, m.Error())
 			}

@@ -26,8 +26,9 @@ func TestPreviousVersionWorksWithNewSchema(t *testing.T) {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
-		require.True(t, contract.Match(text) || !breaks(string(text)), "%s removes something that the previous version may need: "+
-			"do it a release later and say in a line \"-- Contract: why it is no longer needed\"", file)
+		require.True(t, contract.Match(text) || !breaks(string(text)),
+			"%s removes something that the previous version may need: "+
+				"do it a release later and say in a line \"-- Contract: why it is no longer needed\"", file)
 	}
 }
 

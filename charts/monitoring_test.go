@@ -82,10 +82,12 @@ func TestAlertsAndDashboardsAreComplete(t *testing.T) {
 func TestInstalledServicesHaveDownAlerts(t *testing.T) {
 	for _, sells := range []bool{true, false} {
 		missed := map[string]bool{}
-		for _, group := range of[*monitoringv1.PrometheusRule](rendered(t, set(monitored(t), "billing.enabled", sells)))[0].Spec.Groups {
+		for _, group := range of[*monitoringv1.PrometheusRule](rendered(t,
+			set(monitored(t), "billing.enabled", sells)))[0].Spec.Groups {
 			for _, r := range group.Rules {
 				for _, service := range services {
-					if r.Alert == "OpportunityServiceAbsent" && strings.Contains(r.Expr.String(), `absent(opportunity_service_info{service="`+service+`"})`) {
+					if r.Alert == "OpportunityServiceAbsent" &&
+						strings.Contains(r.Expr.String(), `absent(opportunity_service_info{service="`+service+`"})`) {
 						missed[service] = true
 					}
 				}

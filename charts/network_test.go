@@ -25,7 +25,8 @@ var (
 	redis      = tcp(6379)
 	smtp       = []port{tcp(587), tcp(465)}
 	web        = []port{tcp(80), tcp(443)}
-	all        = slices.Concat([]port{service, admin, deskPort, operations, postgres, redis, tcp(22)}, dns, collector, smtp, web)
+	all        = slices.Concat([]port{service, admin, deskPort, operations, postgres, redis, tcp(22)}, dns, collector,
+		smtp, web)
 )
 
 func tcp(number int32) port { return port{number, corev1.ProtocolTCP} }
@@ -36,12 +37,14 @@ type connections map[string]map[string][]port
 // allowed is the table of docs/operators/kubernetes.md. All other connections must be blocked.
 // "public" means any public address.
 var allowed = connections{
-	"ingress controller":  {"gateway": {service}},
-	"operator":            {"gateway": {admin}},
-	"desk's proxy":        {"desk": {deskPort}},
-	"desk":                {"gateway": {admin}},
-	"prometheus":          {"gateway": {operations}, "catalog": {operations}, "history": {operations}, "authquota": {operations}, "billing": {operations}},
-	"gateway":             {"authquota": {service}, "catalog": {service}, "history": {service}, "billing": {service}, "redis": {redis}},
+	"ingress controller": {"gateway": {service}},
+	"operator":           {"gateway": {admin}},
+	"desk's proxy":       {"desk": {deskPort}},
+	"desk":               {"gateway": {admin}},
+	"prometheus": {"gateway": {operations}, "catalog": {operations}, "history": {operations},
+		"authquota": {operations}, "billing": {operations}},
+	"gateway": {"authquota": {service}, "catalog": {service}, "history": {service}, "billing": {service},
+		"redis": {redis}},
 	"authquota":           {"billing": {service}, "postgres": {postgres}, "redis": {redis}, "public": smtp},
 	"catalog":             {"history": {service}, "postgres": {postgres}},
 	"history":             {"catalog": {service}, "postgres": {postgres}},
@@ -57,7 +60,8 @@ var allowedForAll = map[string][]port{"dns": dns, "otel-collector": collector}
 
 // around lists pods and addresses outside a release. Public addresses come last.
 var around = []party{
-	{"ingress controller", "ingress-nginx", map[string]string{"app.kubernetes.io/name": "ingress-nginx"}, ip("10.244.1.1")},
+	{"ingress controller", "ingress-nginx", map[string]string{"app.kubernetes.io/name": "ingress-nginx"},
+		ip("10.244.1.1")},
 	{"operator", namespace, map[string]string{"app.kubernetes.io/name": "operator"}, ip("10.244.1.2")},
 	{"prometheus", "monitoring", map[string]string{"app.kubernetes.io/name": "prometheus"}, ip("10.244.1.3")},
 	{"postgres", namespace, map[string]string{"app.kubernetes.io/name": "postgres"}, ip("10.244.1.4")},
@@ -67,10 +71,12 @@ var around = []party{
 	{"a neighbour", namespace, map[string]string{"app.kubernetes.io/name": "neighbour"}, ip("10.244.1.8")},
 	{"postgres of others", "elsewhere", map[string]string{"app.kubernetes.io/name": "postgres"}, ip("10.244.1.9")},
 	{"another release", namespace, map[string]string{
-		"app.kubernetes.io/name": "opportunity", "app.kubernetes.io/instance": "other", "app.kubernetes.io/component": "gateway",
+		"app.kubernetes.io/name": "opportunity", "app.kubernetes.io/instance": "other",
+		"app.kubernetes.io/component": "gateway",
 	}, ip("10.244.1.10")},
 	{"desk's proxy", namespace, map[string]string{"app.kubernetes.io/name": "oauth2-proxy"}, ip("10.244.1.11")},
-	{"a foreign pod with a public address", "elsewhere", map[string]string{"app.kubernetes.io/name": "stranger"}, ip("203.0.113.9")},
+	{"a foreign pod with a public address", "elsewhere", map[string]string{"app.kubernetes.io/name": "stranger"},
+		ip("203.0.113.9")},
 	{"the API server", "", nil, ip("10.96.0.1")},
 	{"a node", "", nil, ip("192.168.1.10")},
 	{"the cloud's metadata service", "", nil, ip("169.254.169.254")},
@@ -87,7 +93,8 @@ func inside(manifests []manifest) []party {
 	byComponent := map[string]party{}
 	for _, p := range pods(manifests) {
 		name := p.meta.Labels["app.kubernetes.io/component"]
-		byComponent[name] = party{name, namespace, p.meta.Labels, netip.AddrFrom4([4]byte{10, 244, 0, byte(len(byComponent) + 1)})}
+		byComponent[name] = party{name, namespace, p.meta.Labels,
+			netip.AddrFrom4([4]byte{10, 244, 0, byte(len(byComponent) + 1)})}
 	}
 	return slices.Collect(maps.Values(byComponent))
 }
@@ -129,8 +136,10 @@ func requireOnly(t *testing.T, table connections, manifests []manifest) {
 
 func TestOnlyDocumentedConnectionsAreAllowed(t *testing.T) {
 	given := set(withDesk(), "networkPolicy.clusterRanges", []any{"203.0.113.0/24", "2600:1f00::/24"})
-	set(given, "networkPolicy.operators.peers", []any{values{"podSelector": values{"matchLabels": values{"app.kubernetes.io/name": "operator"}}}})
-	set(given, "networkPolicy.desk.peers", []any{values{"podSelector": values{"matchLabels": values{"app.kubernetes.io/name": "oauth2-proxy"}}}})
+	set(given, "networkPolicy.operators.peers",
+		[]any{values{"podSelector": values{"matchLabels": values{"app.kubernetes.io/name": "operator"}}}})
+	set(given, "networkPolicy.desk.peers",
+		[]any{values{"podSelector": values{"matchLabels": values{"app.kubernetes.io/name": "oauth2-proxy"}}}})
 	requireOnly(t, allowed, rendered(t, given))
 }
 
@@ -177,7 +186,8 @@ func TestValuesLimitExternalDestinations(t *testing.T) {
 		{ours["billing"], outside("1.1.1.1"), tcp(443), false},
 		{around[2], ours["catalog"], operations, false}, // Prometheus: an empty list must not allow all peers
 	} {
-		require.Equal(t, c.want, policies.connects(c.from, c.to, c.port), "%s -> %s %s %d", c.from.name, c.to.name, c.to.address, c.port.number)
+		require.Equal(t, c.want, policies.connects(c.from, c.to, c.port), "%s -> %s %s %d", c.from.name, c.to.name,
+			c.to.address, c.port.number)
 	}
 }
 
@@ -193,7 +203,8 @@ func TestEveryPodIsClosed(t *testing.T) {
 				return
 			}
 			unknown := party{name: "new", namespace: namespace, address: ip("10.244.0.200"), labels: map[string]string{
-				"app.kubernetes.io/name": "opportunity", "app.kubernetes.io/instance": release, "app.kubernetes.io/component": "new",
+				"app.kubernetes.io/name": "opportunity", "app.kubernetes.io/instance": release,
+				"app.kubernetes.io/component": "new",
 			}}
 			for _, own := range append(inside(manifests), unknown) {
 				for _, other := range around[7:10] { // a neighbour, others
@@ -223,7 +234,8 @@ func TestPolicyEvaluator(t *testing.T) {
 	require.True(t, open.connects(a, b, service), "no peers: all peers are allowed")
 	same := policy(`{podSelector: {matchLabels: {app: a}}, policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {app: b}}}]}]}`)
 	require.True(t, same.connects(a, b, service))
-	require.False(t, same.connects(a, far, service), "a pod selector without a namespace selector is for the same namespace")
+	require.False(t, same.connects(a, far, service),
+		"a pod selector without a namespace selector is for the same namespace")
 	block := policy(`{podSelector: {}, policyTypes: [Egress], egress: [{to: [{ipBlock: {cidr: 10.0.0.0/8, except: [10.0.0.3/32]}}], ports: [{port: 8080}]}]}`)
 	require.True(t, block.connects(a, b, service))
 	require.False(t, block.connects(a, b, admin))

@@ -10,7 +10,8 @@ import (
 
 // TestNotesSayHowToIssueTheFirstKey checks the commands that helm prints after an installation.
 func TestNotesSayHowToIssueTheFirstKey(t *testing.T) {
-	all, err := chartutil.ToRenderValues(load(t), least(), chartutil.ReleaseOptions{Name: release, Namespace: namespace, IsInstall: true}, nil)
+	all, err := chartutil.ToRenderValues(load(t), least(),
+		chartutil.ReleaseOptions{Name: release, Namespace: namespace, IsInstall: true}, nil)
 	require.NoError(t, err)
 	files, err := engine.Render(load(t), all)
 	require.NoError(t, err)

@@ -40,7 +40,8 @@ func (n network) allows(direction networkingv1.PolicyType, own, other party, p p
 	}
 	closed := false
 	for _, policy := range n {
-		if own.namespace != namespace || !slices.Contains(policy.Spec.PolicyTypes, direction) || !selects(&policy.Spec.PodSelector, own.labels) {
+		if own.namespace != namespace || !slices.Contains(policy.Spec.PolicyTypes, direction) ||
+			!selects(&policy.Spec.PodSelector, own.labels) {
 			continue
 		}
 		closed = true
@@ -83,7 +84,8 @@ func meets(peers []networkingv1.NetworkPolicyPeer, other party) bool {
 			return false
 		case peer.NamespaceSelector == nil && other.namespace != namespace:
 			return false
-		case peer.NamespaceSelector != nil && !selects(peer.NamespaceSelector, map[string]string{corev1.LabelMetadataName: other.namespace}):
+		case peer.NamespaceSelector != nil &&
+			!selects(peer.NamespaceSelector, map[string]string{corev1.LabelMetadataName: other.namespace}):
 			return false
 		}
 		return peer.PodSelector == nil || selects(peer.PodSelector, other.labels)

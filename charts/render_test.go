@@ -77,7 +77,8 @@ func renderAs(t *testing.T, name string, given values) ([]manifest, error) {
 	c := load(t)
 	capabilities := chartutil.DefaultCapabilities.Copy()
 	capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.35.0", Major: "1", Minor: "35"}
-	all, err := chartutil.ToRenderValues(c, given, chartutil.ReleaseOptions{Name: name, Namespace: namespace, IsInstall: true}, capabilities)
+	all, err := chartutil.ToRenderValues(c, given, chartutil.ReleaseOptions{Name: name, Namespace: namespace,
+		IsInstall: true}, capabilities)
 	if err != nil {
 		return nil, err
 	}

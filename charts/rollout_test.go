@@ -33,7 +33,8 @@ func seconds(t *testing.T, s string) int64 {
 
 // serviceDeployments returns the Deployments of the services: all but that of the desk.
 func serviceDeployments(all []manifest) []*appsv1.Deployment {
-	return slices.DeleteFunc(of[*appsv1.Deployment](all), func(d *appsv1.Deployment) bool { return d.Name == "opportunity-desk" })
+	return slices.DeleteFunc(of[*appsv1.Deployment](all),
+		func(d *appsv1.Deployment) bool { return d.Name == "opportunity-desk" })
 }
 
 // TestTerminationGraceCoversShutdown checks the time before Kubernetes kills a pod. A stopping
@@ -75,10 +76,12 @@ func TestUpgradesKeepCapacity(t *testing.T) {
 			require.True(t, matches(d.Spec.Selector.MatchLabels, d.Spec.Template.Labels), d.Name)
 		}
 		for _, h := range of[*autoscalingv2.HorizontalPodAutoscaler](all) {
-			require.Nil(t, named[*appsv1.Deployment](t, all, h.Spec.ScaleTargetRef.Name).Spec.Replicas, "an upgrade must not reset the autoscaler's replicas")
+			require.Nil(t, named[*appsv1.Deployment](t, all, h.Spec.ScaleTargetRef.Name).Spec.Replicas,
+				"an upgrade must not reset the autoscaler's replicas")
 		}
 	})
-	require.EqualValues(t, 3, *named[*appsv1.Deployment](t, rendered(t, with("history.replicas", 3)), "opportunity-history").Spec.Replicas)
+	require.EqualValues(t, 3, *named[*appsv1.Deployment](t, rendered(t, with("history.replicas", 3)),
+		"opportunity-history").Spec.Replicas)
 }
 
 // TestConfigurationChangesRollPods checks that a value changes the template of a pod if and only if
@@ -122,10 +125,14 @@ func TestConfigurationChangesRollPods(t *testing.T) {
 // service overrides them and adds its own.
 func TestPodsFollowTheHabitsOfClusters(t *testing.T) {
 	given := set(with("priorityClassName", "data"), "gateway", values{
-		"priorityClassName": "edge", "affinity": values{"podAffinity": values{}}, "podSecurityContext": values{"runAsNonRoot": true},
-		"serviceAccount": values{"annotations": values{"example.com/role": "gateway"}}, "extraVolumes": []any{values{"name": "extra", "emptyDir": values{}}},
-		"extraVolumeMounts": []any{values{"name": "extra", "mountPath": "/extra"}}, "extraEnvFrom": []any{values{"configMapRef": values{"name": "extra"}}},
-		"autoscaling": values{"enabled": true, "behavior": values{"scaleDown": values{"stabilizationWindowSeconds": 600}}},
+		"priorityClassName": "edge", "affinity": values{"podAffinity": values{}},
+		"podSecurityContext": values{"runAsNonRoot": true},
+		"serviceAccount":     values{"annotations": values{"example.com/role": "gateway"}},
+		"extraVolumes":       []any{values{"name": "extra", "emptyDir": values{}}},
+		"extraVolumeMounts":  []any{values{"name": "extra", "mountPath": "/extra"}},
+		"extraEnvFrom":       []any{values{"configMapRef": values{"name": "extra"}}},
+		"autoscaling": values{"enabled": true,
+			"behavior": values{"scaleDown": values{"stabilizationWindowSeconds": 600}}},
 	})
 	all := rendered(t, given)
 	for _, p := range pods(all) {
@@ -139,14 +146,16 @@ func TestPodsFollowTheHabitsOfClusters(t *testing.T) {
 		require.Equal(t, "edge", p.spec.PriorityClassName)
 		require.NotNil(t, p.spec.Affinity)
 		require.Nil(t, p.spec.SecurityContext.RunAsUser)
-		require.Contains(t, p.spec.Volumes, corev1.Volume{Name: "extra", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+		require.Contains(t, p.spec.Volumes,
+			corev1.Volume{Name: "extra", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 		require.Contains(t, container.VolumeMounts, corev1.VolumeMount{Name: "extra", MountPath: "/extra"})
 		require.Equal(t, "extra", container.EnvFrom[1].ConfigMapRef.Name)
 	}
 	for _, a := range of[*corev1.ServiceAccount](all) {
 		require.Equal(t, a.Name == "opportunity-gateway", a.Annotations["example.com/role"] == "gateway", a.Name)
 	}
-	require.EqualValues(t, 600, *of[*autoscalingv2.HorizontalPodAutoscaler](all)[0].Spec.Behavior.ScaleDown.StabilizationWindowSeconds)
+	require.EqualValues(t, 600,
+		*of[*autoscalingv2.HorizontalPodAutoscaler](all)[0].Spec.Behavior.ScaleDown.StabilizationWindowSeconds)
 }
 
 func templates(t *testing.T, given values) map[string]string {
@@ -169,7 +178,8 @@ func TestMigrationsComeFirst(t *testing.T) {
 		for _, j := range jobs {
 			require.Equal(t, "pre-install,pre-upgrade", j.Annotations["helm.sh/hook"], j.Name)
 			require.Equal(t, "0", j.Annotations["helm.sh/hook-weight"], j.Name)
-			require.Equal(t, "before-hook-creation,hook-succeeded", j.Annotations["helm.sh/hook-delete-policy"], "failed jobs must stay, for their logs")
+			require.Equal(t, "before-hook-creation,hook-succeeded", j.Annotations["helm.sh/hook-delete-policy"],
+				"failed jobs must stay, for their logs")
 			require.Equal(t, []string{"migrate"}, j.Spec.Template.Spec.Containers[0].Args)
 			require.Equal(t, "opportunity-"+imageOf(t, j.Spec.Template.Spec.Containers[0].Image)+"-migrate", j.Name)
 		}
@@ -200,7 +210,9 @@ func TestCronJobs(t *testing.T) {
 	links := named[*batchv1.CronJob](t, all, "opportunity-history-check-links")
 	require.GreaterOrEqual(t, *links.Spec.JobTemplate.Spec.Template.Spec.TerminationGracePeriodSeconds, int64(30))
 	require.Equal(t, []string{"check-links"}, links.Spec.JobTemplate.Spec.Template.Spec.Containers[0].Args)
-	require.Equal(t, []string{"reconcile"}, named[*batchv1.CronJob](t, all, "opportunity-billing-reconcile").Spec.JobTemplate.Spec.Template.Spec.Containers[0].Args)
+	require.Equal(t, []string{"reconcile"},
+		named[*batchv1.CronJob](t, all,
+			"opportunity-billing-reconcile").Spec.JobTemplate.Spec.Template.Spec.Containers[0].Args)
 }
 
 func TestImages(t *testing.T) {
@@ -209,7 +221,8 @@ func TestImages(t *testing.T) {
 	}
 	require.Equal(t, "opportunity/authquota:"+load(t).AppVersion(), images(least()))
 	require.Equal(t, "opportunity/authquota:9", images(with("image.tag", "9")))
-	require.Equal(t, "r.example/x/opportunity/authquota:9", images(set(with("image.tag", "9"), "image.registry", "r.example/x")))
+	require.Equal(t, "r.example/x/opportunity/authquota:9",
+		images(set(with("image.tag", "9"), "image.registry", "r.example/x")))
 	require.Equal(t, "y@sha256:0", images(set(with("image.tag", "9"), "authquota.image", "y@sha256:0")))
 	digest := "sha256:" + strings.Repeat("0", 64)
 	digests := func() values { return with("image.digests", values{"authquota": digest}) }

@@ -54,9 +54,11 @@ func newKubectlCluster(t *testing.T) *kubectlCluster {
 	return &kubectlCluster{t, t.TempDir(), map[string][]string{
 		"gateway": {"gateway"}, "catalog": {"catalog"}, "history": {"history"}, "authquota": {"authquota"},
 	}, map[string]map[string]string{
-		"gateway":   {"OPPORTUNITY_PEER_TOKENS": "catalog:" + old("a") + ",history:" + old("b") + ",authquota:" + old("c")},
-		"catalog":   {"OPPORTUNITY_PEER_TOKENS": "history:" + old("e"), "OPPORTUNITY_CALLER_TOKENS": "gateway:" + old("a") + ", history:" + old("f")},
-		"history":   {"OPPORTUNITY_PEER_TOKENS": "catalog:" + old("f"), "OPPORTUNITY_CALLER_TOKENS": "gateway:" + old("b") + ",catalog:" + old("e")},
+		"gateway": {"OPPORTUNITY_PEER_TOKENS": "catalog:" + old("a") + ",history:" + old("b") + ",authquota:" + old("c")},
+		"catalog": {"OPPORTUNITY_PEER_TOKENS": "history:" + old("e"), "OPPORTUNITY_CALLER_TOKENS": "gateway:" + old("a") +
+			", history:" + old("f")},
+		"history": {"OPPORTUNITY_PEER_TOKENS": "catalog:" + old("f"), "OPPORTUNITY_CALLER_TOKENS": "gateway:" + old("b") +
+			",catalog:" + old("e")},
 		"authquota": {"OPPORTUNITY_CALLER_TOKENS": "gateway:" + old("c")},
 	}}
 }
@@ -79,9 +81,11 @@ func (c *kubectlCluster) rotate(args ...string) (output string, states []map[str
 		for _, name := range names {
 			from = append(from, map[string]any{"secretRef": map[string]any{"name": name}})
 		}
-		deployments = append(deployments, map[string]any{"metadata": map[string]any{"name": "opportunity-" + service}, "spec": map[string]any{
-			"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": service, "envFrom": from}}}},
-		}})
+		deployments = append(deployments, map[string]any{"metadata": map[string]any{"name": "opportunity-" + service},
+			"spec": map[string]any{
+				"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": service,
+					"envFrom": from}}}},
+			}})
 	}
 	for name, settings := range c.secrets {
 		data := map[string]string{}
@@ -144,7 +148,8 @@ func (c *kubectlCluster) requireAccess(states []map[string]map[string]string) {
 					for _, peer := range entries(sender[names[0]]["OPPORTUNITY_PEER_TOKENS"]) {
 						if receiver[peer[0]] != nil {
 							accepted := entries(receiver[peer[0]]["OPPORTUNITY_CALLER_TOKENS"])
-							require.True(c.t, slices.Contains(accepted, [2]string{caller, peer[1]}), "step %d: %s calls %s", i, caller, peer[0])
+							require.True(c.t, slices.Contains(accepted, [2]string{caller, peer[1]}), "step %d: %s calls %s", i, caller,
+								peer[0])
 						}
 					}
 				}
@@ -196,7 +201,8 @@ func TestRotationChangesNothingIfItCannotSucceed(t *testing.T) {
 		prepare func(c *kubectlCluster)
 		want    string
 	}{
-		"a service is missing": {func(c *kubectlCluster) { delete(c.readers, "gateway") }, "no Deployment of gateway in the namespace data"},
+		"a service is missing": {func(c *kubectlCluster) { delete(c.readers, "gateway") },
+			"no Deployment of gateway in the namespace data"},
 		"a shared Secret": {func(c *kubectlCluster) { c.readers["gateway"] = []string{"catalog"} },
 			"services share a Secret with tokens: give each service a Secret of its own; nothing was changed: catalog"},
 		"no random bytes": {func(c *kubectlCluster) {
@@ -226,7 +232,8 @@ func TestPepperIsAddedBeforeItIsUsed(t *testing.T) {
 		peppers := strings.Split(states[i+1]["gateway"]["OPPORTUNITY_KEY_PEPPERS"], ",")
 		require.Len(t, peppers, 2)
 		require.Equal(t, old("p"), peppers[1-position])
-		require.Equal(t, states[i+1]["gateway"]["OPPORTUNITY_KEY_PEPPERS"], states[i+1]["authquota"]["OPPORTUNITY_KEY_PEPPERS"])
+		require.Equal(t, states[i+1]["gateway"]["OPPORTUNITY_KEY_PEPPERS"],
+			states[i+1]["authquota"]["OPPORTUNITY_KEY_PEPPERS"])
 	}
 	require.Equal(t, c.secrets["catalog"], states[2]["catalog"])
 }

@@ -49,7 +49,8 @@ func (c cluster) install(t *testing.T, given values) error {
 
 func (c cluster) render(t *testing.T, given values) (map[string]string, error) {
 	t.Helper()
-	all, err := chartutil.ToRenderValues(load(t), given, chartutil.ReleaseOptions{Name: release, Namespace: namespace, IsInstall: true}, nil)
+	all, err := chartutil.ToRenderValues(load(t), given,
+		chartutil.ReleaseOptions{Name: release, Namespace: namespace, IsInstall: true}, nil)
 	require.NoError(t, err)
 	return engine.RenderWithClientProvider(load(t), all, c)
 }
@@ -60,16 +61,19 @@ func TestMissingSecretsAreNamedAtOnce(t *testing.T) {
 	complete := func() map[string][]string {
 		tokens := []string{"OPPORTUNITY_PEER_TOKENS", "OPPORTUNITY_CALLER_TOKENS"}
 		return map[string][]string{
-			"opportunity-gateway":   {"OPPORTUNITY_PEER_TOKENS", "OPPORTUNITY_REDIS_URL", "OPPORTUNITY_KEY_PEPPERS"},
-			"opportunity-catalog":   append(tokens, "OPPORTUNITY_DATABASE_URL"),
-			"opportunity-history":   append(tokens, "OPPORTUNITY_DATABASE_URL"),
-			"opportunity-authquota": append(tokens, "OPPORTUNITY_DATABASE_URL", "OPPORTUNITY_REDIS_URL", "OPPORTUNITY_KEY_PEPPERS", "OPPORTUNITY_ENCRYPTION_KEYS", "OPPORTUNITY_SMTP_URL"),
-			"opportunity-billing":   append(tokens, "OPPORTUNITY_DATABASE_URL", "OPPORTUNITY_STRIPE_API_KEY", "OPPORTUNITY_STRIPE_WEBHOOK_SECRETS"),
+			"opportunity-gateway": {"OPPORTUNITY_PEER_TOKENS", "OPPORTUNITY_REDIS_URL", "OPPORTUNITY_KEY_PEPPERS"},
+			"opportunity-catalog": append(tokens, "OPPORTUNITY_DATABASE_URL"),
+			"opportunity-history": append(tokens, "OPPORTUNITY_DATABASE_URL"),
+			"opportunity-authquota": append(tokens, "OPPORTUNITY_DATABASE_URL", "OPPORTUNITY_REDIS_URL",
+				"OPPORTUNITY_KEY_PEPPERS", "OPPORTUNITY_ENCRYPTION_KEYS", "OPPORTUNITY_SMTP_URL"),
+			"opportunity-billing": append(tokens, "OPPORTUNITY_DATABASE_URL", "OPPORTUNITY_STRIPE_API_KEY",
+				"OPPORTUNITY_STRIPE_WEBHOOK_SECRETS"),
 		}
 	}
 	files, err := newCluster(complete()).render(t, least())
 	require.NoError(t, err)
-	require.Contains(t, files["opportunity/templates/catalog/deployment.yaml"], `opportunity.internal/secret-version: "17"`, "a changed Secret rolls the pods")
+	require.Contains(t, files["opportunity/templates/catalog/deployment.yaml"],
+		`opportunity.internal/secret-version: "17"`, "a changed Secret rolls the pods")
 
 	lacking := complete()
 	delete(lacking, "opportunity-catalog")
@@ -83,7 +87,8 @@ See docs/operators/kubernetes.md#secrets`)
 
 	sandbox := complete()
 	sandbox["opportunity-billing"] = sandbox["opportunity-billing"][:3]
-	require.ErrorContains(t, newCluster(sandbox).install(t, least()), "opportunity-billing: OPPORTUNITY_STRIPE_API_KEY, OPPORTUNITY_STRIPE_WEBHOOK_SECRETS")
+	require.ErrorContains(t, newCluster(sandbox).install(t, least()),
+		"opportunity-billing: OPPORTUNITY_STRIPE_API_KEY, OPPORTUNITY_STRIPE_WEBHOOK_SECRETS")
 	require.NoError(t, newCluster(sandbox).install(t, with("billing.env.OPPORTUNITY_BILLING_PROCESSOR", "sandbox")))
 	delete(sandbox, "opportunity-billing")
 	sandbox["opportunity-authquota"] = sandbox["opportunity-authquota"][1:] // it calls only billing

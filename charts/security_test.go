@@ -17,7 +17,8 @@ func TestRestrictedPodSecurity(t *testing.T) {
 	require.NoError(t, err)
 	restricted := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
 	bare := corev1.PodSpec{Containers: []corev1.Container{{Name: "bare", Image: "bare"}}}
-	require.False(t, policy.AggregateCheckResults(checks.EvaluatePod(restricted, &metav1.ObjectMeta{}, &bare)).Allowed, "the checks must reject a bare pod")
+	require.False(t, policy.AggregateCheckResults(checks.EvaluatePod(restricted, &metav1.ObjectMeta{}, &bare)).Allowed,
+		"the checks must reject a bare pod")
 
 	eachCase(t, func(t *testing.T, all []manifest) {
 		require.NotEmpty(t, pods(all))

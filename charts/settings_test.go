@@ -22,7 +22,8 @@ func settings(t *testing.T) map[string]setting {
 	t.Helper()
 	out := map[string]setting{}
 	for _, row := range tableRows(t, "../docs/configuration.md", "OPPORTUNITY_") {
-		s := setting{services: strings.Split(row[1], ", "), required: row[2] == "required", secret: strings.HasPrefix(row[3], "Secret.")}
+		s := setting{services: strings.Split(row[1], ", "), required: row[2] == "required",
+			secret: strings.HasPrefix(row[3], "Secret.")}
 		if row[1] == "all" {
 			s.services = services
 		}
@@ -85,7 +86,8 @@ func TestRequiredSettingsAreSet(t *testing.T) {
 		}}}, p.spec.Containers[0].EnvFrom)
 		for name, s := range all {
 			if s.required && slices.Contains(s.services, service) {
-				require.True(t, slices.Contains(given(p), name) || slices.Contains(secrets[service], name), "%s lacks %s", service, name)
+				require.True(t, slices.Contains(given(p), name) || slices.Contains(secrets[service], name), "%s lacks %s", service,
+					name)
 			}
 		}
 	}

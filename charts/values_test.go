@@ -19,7 +19,8 @@ import (
 // TestInvalidValuesAreRejected checks that the message names the value and what was expected.
 func TestInvalidValuesAreRejected(t *testing.T) {
 	for _, valid := range []values{
-		least(), with("secretsRevision", 2), with("publicURL", "http://localhost:8080"), with("publicURL", "https://example.com/data"),
+		least(), with("secretsRevision", 2), with("publicURL", "http://localhost:8080"),
+		with("publicURL", "https://example.com/data"),
 		with("mailFrom", "Data <no-reply@example.com>"),
 	} {
 		_, err := render(t, valid)
@@ -33,33 +34,43 @@ func TestInvalidValuesAreRejected(t *testing.T) {
 		{"publicURL", "", `publicURL must be an http or https URL without a trailing slash, such as https://data.example.com, not ""`},
 		{"publicURL", "data.example.com", `not "data.example.com"`},
 		{"publicURL", "https://data.example.com/", "without a trailing slash"},
-		{"mailFrom", "nobody", `mailFrom must be an address, or a name and the address in angle brackets, such as Data <no-reply@example.com>, not "nobody"`},
+		{"mailFrom", "nobody",
+			`mailFrom must be an address, or a name and the address in angle brackets, such as Data <no-reply@example.com>, not "nobody"`},
 		{"gatway.replicas", 2, "additional properties 'gatway' not allowed"},
 		{"gateway.replica", 2, "at '/gateway': additional properties 'replica' not allowed"},
 		{"gateway.replicas", 0, "at '/gateway/replicas': minimum: got 0, want 1"},
 		{"gateway.replicas", "two", "at '/gateway/replicas': got string, want integer"},
 		{"gateway.migrateSecretName", "x", "at '/gateway': additional properties 'migrateSecretName' not allowed"},
 		{"gateway.enabled", false, "at '/gateway': additional properties 'enabled' not allowed"},
-		{"gateway.service.type", "ExternalName", "at '/gateway/service/type': value must be one of 'ClusterIP', 'LoadBalancer', 'NodePort'"},
+		{"gateway.service.type", "ExternalName",
+			"at '/gateway/service/type': value must be one of 'ClusterIP', 'LoadBalancer', 'NodePort'"},
 		{"gateway.service.port", 70000, "at '/gateway/service/port': maximum"},
-		{"gateway.env.OPPORTUNITY_SERVICE_CAPACITY", 5, "at '/gateway/env/OPPORTUNITY_SERVICE_CAPACITY': got number, want string"},
-		{"gateway.env.OPPORTUNITY_SERVICE_CAPACTY", "5", "gateway.env.OPPORTUNITY_SERVICE_CAPACTY is not a setting: docs/configuration.md lists them"},
+		{"gateway.env.OPPORTUNITY_SERVICE_CAPACITY", 5,
+			"at '/gateway/env/OPPORTUNITY_SERVICE_CAPACITY': got number, want string"},
+		{"gateway.env.OPPORTUNITY_SERVICE_CAPACTY", "5",
+			"gateway.env.OPPORTUNITY_SERVICE_CAPACTY is not a setting: docs/configuration.md lists them"},
 		{"env.OPPORTUNITY_LOGLEVEL", "DEBUG", "env.OPPORTUNITY_LOGLEVEL is not a setting"},
-		{"catalog.env.OPPORTUNITY_SERVICE_CAPACITY", "5", "catalog.env.OPPORTUNITY_SERVICE_CAPACITY has no effect: it is a setting of gateway"},
+		{"catalog.env.OPPORTUNITY_SERVICE_CAPACITY", "5",
+			"catalog.env.OPPORTUNITY_SERVICE_CAPACITY has no effect: it is a setting of gateway"},
 		{"gateway.env.PATH", "/", "at '/gateway/env': additional properties 'PATH' not allowed"},
-		{"gateway.env.OPPORTUNITY_ADMIN_LISTEN", ":8080", "gateway.env.OPPORTUNITY_ADMIN_LISTEN is set by the chart itself: take it out"},
-		{"authquota.env.OPPORTUNITY_TERMS_VERSION", "2", "authquota.env.OPPORTUNITY_TERMS_VERSION must be env.OPPORTUNITY_TERMS_VERSION"},
+		{"gateway.env.OPPORTUNITY_ADMIN_LISTEN", ":8080",
+			"gateway.env.OPPORTUNITY_ADMIN_LISTEN is set by the chart itself: take it out"},
+		{"authquota.env.OPPORTUNITY_TERMS_VERSION", "2",
+			"authquota.env.OPPORTUNITY_TERMS_VERSION must be env.OPPORTUNITY_TERMS_VERSION"},
 		{"env.OPPORTUNITY_SHUTDOWN_GRACE", "0s", "env.OPPORTUNITY_SHUTDOWN_GRACE is set by the chart itself"},
 		{"gateway.resources.limit", values{}, "at '/gateway/resources': additional properties 'limit' not allowed"},
-		{"catalog.autoscaling.targetCPUPercent", 101, "at '/catalog/autoscaling/targetCPUPercent': maximum: got 101, want 100"},
-		{"catalog.autoscaling", values{"enabled": true, "maxReplicas": 1}, "catalog.autoscaling.maxReplicas (1) must not be below minReplicas (2)"},
+		{"catalog.autoscaling.targetCPUPercent", 101,
+			"at '/catalog/autoscaling/targetCPUPercent': maximum: got 101, want 100"},
+		{"catalog.autoscaling", values{"enabled": true, "maxReplicas": 1},
+			"catalog.autoscaling.maxReplicas (1) must not be below minReplicas (2)"},
 		{"catalog.secretName", "Not A Name", "at '/catalog/secretName': 'Not A Name' does not match pattern"},
 		{"history.checkLinks.schedule", "hourly", "at '/history/checkLinks/schedule': 'hourly' does not match pattern"},
 		{"history.checkLinks.ports", []any{}, "at '/history/checkLinks/ports': minItems: got 0, want 1"},
 		{"billing.enabled", "no", "at '/billing/enabled': got string, want boolean"},
 		{"billing.env.OPPORTUNITY_STRIPE_PRICE", "", "billing.env.OPPORTUNITY_STRIPE_PRICE is missing"},
 		{"desk.enabled", true, "at '/desk/publicURL': minLength: got 0, want 1"},
-		{"desk.publicURL", "https://desk.example.com/", "at '/desk/publicURL': 'https://desk.example.com/' does not match pattern"},
+		{"desk.publicURL", "https://desk.example.com/",
+			"at '/desk/publicURL': 'https://desk.example.com/' does not match pattern"},
 		{"desk.publicURL", "http://desk.example.com", "at '/desk/publicURL'"},
 		{"desk.replicas", 2, "at '/desk': additional properties 'replicas' not allowed"},
 		{"shutdown.graceSeconds", 0, "at '/shutdown/graceSeconds': minimum: got 0, want 1"},
@@ -69,9 +80,11 @@ func TestInvalidValuesAreRejected(t *testing.T) {
 		{"image.digests", values{"proxy": "sha256:0"}, "additional properties 'proxy' not allowed"},
 		{"telemetry.endpoint", "otel-collector:4318", "at '/telemetry/endpoint'"},
 		{"httpRoute.enabled", true, "at '/httpRoute/parentRefs': minItems: got 0, want 1"},
-		{"networkPolicy.clusterRanges", []any{"10.0.0.1"}, "at '/networkPolicy/clusterRanges/0': '10.0.0.1' does not match pattern"},
+		{"networkPolicy.clusterRanges", []any{"10.0.0.1"},
+			"at '/networkPolicy/clusterRanges/0': '10.0.0.1' does not match pattern"},
 		{"networkPolicy.postgres.peers", []any{values{}}, "at '/networkPolicy/postgres/peers/0': minProperties"},
-		{"networkPolicy.postgres.peers", []any{values{"podselector": values{}}}, "additional properties 'podselector' not allowed"},
+		{"networkPolicy.postgres.peers", []any{values{"podselector": values{}}},
+			"additional properties 'podselector' not allowed"},
 		{"networkPolicy.redis.ports", []any{"redis"}, "at '/networkPolicy/redis/ports/0': got string, want integer"},
 		{"podLabels.n", 1, "at '/podLabels/n': got number, want string"},
 	} {
@@ -84,7 +97,8 @@ func TestInvalidValuesAreRejected(t *testing.T) {
 func TestValuesThatOtherChartsHave(t *testing.T) {
 	v := with("commonLabels", values{"team": "data"})
 	set(v, "fullnameOverride", "data-api")
-	set(v, "topologySpreadConstraints", []any{values{"topologyKey": "zone", "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule"}})
+	set(v, "topologySpreadConstraints",
+		[]any{values{"topologyKey": "zone", "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule"}})
 	set(v, "extraDeploy", []any{
 		values{"apiVersion": "v1", "kind": "ConfigMap", "metadata": values{"name": "{{ .Release.Name }}-map"}},
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: text}",
@@ -97,7 +111,8 @@ func TestValuesThatOtherChartsHave(t *testing.T) {
 	set(v, "gateway.updateStrategy", values{"type": "Recreate"})
 	set(v, "gateway.podDisruptionBudget", values{"maxUnavailable": "50%"})
 	set(v, "gateway.serviceAccount", values{"name": "existing"})
-	set(v, "gateway.service", values{"type": "LoadBalancer", "loadBalancerClass": "example.com/lb", "loadBalancerSourceRanges": []any{"192.0.2.0/24"}})
+	set(v, "gateway.service", values{"type": "LoadBalancer", "loadBalancerClass": "example.com/lb",
+		"loadBalancerSourceRanges": []any{"192.0.2.0/24"}})
 	set(v, "gateway.resources", values{"limits": values{"memory": "256Mi", "ephemeral-storage": "1Gi"}})
 	all := rendered(t, v)
 
@@ -137,7 +152,8 @@ func TestValuesThatOtherChartsHave(t *testing.T) {
 // TestAddressOfPublicURLIsRejectedWhereAHostIsNeeded: an Ingress and an HTTPRoute have names only.
 func TestAddressOfPublicURLIsRejectedWhereAHostIsNeeded(t *testing.T) {
 	for url, address := range map[string]string{
-		"https://[2001:db8::1]": "[2001:db8::1]", "https://[2001:db8::1]:8443/data": "[2001:db8::1]", "http://192.0.2.1:8080": "192.0.2.1",
+		"https://[2001:db8::1]": "[2001:db8::1]", "https://[2001:db8::1]:8443/data": "[2001:db8::1]",
+		"http://192.0.2.1:8080": "192.0.2.1",
 	} {
 		_, err := render(t, with("publicURL", url))
 		require.NoError(t, err, "without either")
@@ -164,7 +180,8 @@ func TestEmptyValuesAreDefaultsOrClearErrors(t *testing.T) {
 	features := func() values {
 		v := least()
 		for _, path := range []string{
-			"desk.enabled", "ingress.enabled", "httpRoute.enabled", "monitoring.serviceMonitor.enabled", "monitoring.prometheusRule.enabled",
+			"desk.enabled", "ingress.enabled", "httpRoute.enabled", "monitoring.serviceMonitor.enabled",
+			"monitoring.prometheusRule.enabled",
 			"monitoring.dashboards.enabled", "gateway.autoscaling.enabled",
 		} {
 			set(v, path, true)
@@ -178,7 +195,8 @@ func TestEmptyValuesAreDefaultsOrClearErrors(t *testing.T) {
 			at := strings.TrimPrefix(path+"."+name, ".")
 			_, err := render(t, set(features(), at, nil))
 			if err != nil {
-				require.Regexp(t, "missing propert(y|ies) '"+name+"'|"+name+" must be|STRIPE_PRICE is missing: set", err.Error(), at)
+				require.Regexp(t, "missing propert(y|ies) '"+name+"'|"+name+" must be|STRIPE_PRICE is missing: set", err.Error(),
+					at)
 				require.False(t, strings.HasSuffix("."+at, ".env") && at != "billing.env", at) // billing has a required setting
 			}
 			if inner, ok := value.(values); ok {
@@ -249,7 +267,8 @@ func TestMemoryLimitOfGo(t *testing.T) {
 		limit any
 		want  string
 	}{
-		{"1Gi", "966367641"}, {"1.5Gi", "1449551462"}, {"512M", "460800000"}, {"1000000k", "900000000"}, {1e9, "900000000"}, {500000000, "450000000"},
+		{"1Gi", "966367641"}, {"1.5Gi", "1449551462"}, {"512M", "460800000"}, {"1000000k", "900000000"}, {1e9, "900000000"},
+		{500000000, "450000000"},
 		{"1000000000", "900000000"}, {"1e9", ""}, {"100000000000m", ""}, {nil, ""},
 	} {
 		given := with("catalog.resources", values{"limits": values{"memory": c.limit}})

@@ -28,7 +28,8 @@ func compose(t *testing.T) *types.Project {
 	here, err := os.Getwd()
 	require.NoError(t, err)
 	project, err := loader.LoadWithContext(t.Context(), types.ConfigDetails{
-		WorkingDir: here, ConfigFiles: []types.ConfigFile{{Filename: filepath.Join(here, "compose.yaml")}}, Environment: secrets,
+		WorkingDir: here, ConfigFiles: []types.ConfigFile{{Filename: filepath.Join(here, "compose.yaml")}},
+		Environment: secrets,
 	})
 	require.NoError(t, err)
 	return project

@@ -75,8 +75,9 @@ func TestImagesOfOtherProjectsAreAtMostAYearOld(t *testing.T) {
 }
 
 func TestOldImagesAreFound(t *testing.T) {
-	require.Equal(t, []string{"redis:7.4.1-alpine", "quay.io/a/b:v1", "golang:1.26"}, theirs("  image: redis:7.4.1-alpine@sha256:00\n"+
-		"    - image: \"quay.io/a/b:v1\"\n  image: opportunity/gateway:${VERSION:-dev}\nFROM golang:1.26 AS build\nFROM image AS x\n"))
+	require.Equal(t, []string{"redis:7.4.1-alpine", "quay.io/a/b:v1", "golang:1.26"},
+		theirs("  image: redis:7.4.1-alpine@sha256:00\n"+
+			"    - image: \"quay.io/a/b:v1\"\n  image: opportunity/gateway:${VERSION:-dev}\nFROM golang:1.26 AS build\nFROM image AS x\n"))
 	months := releases(t, "# comment\nredis:7.4.1-alpine 2024-10\n")
 	october := time.Date(2025, 10, 31, 0, 0, 0, 0, time.UTC)
 	require.Empty(t, tooOld("redis:7.4.1-alpine", months, october))

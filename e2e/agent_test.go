@@ -13,7 +13,8 @@ import (
 func TestAgentAnswersTenQuestions(t *testing.T) {
 	t.Parallel()
 	d := sample(t)
-	live, _, found := strings.Cut(command(t, "openapi", "node", "agent.mjs", d.url), "`get_opportunity` `{\"id\":\"no-such-platform\"}`")
+	live, _, found := strings.Cut(command(t, "openapi", "node", "agent.mjs", d.url),
+		"`get_opportunity` `{\"id\":\"no-such-platform\"}`")
 	require.True(t, found)
 	page, err := os.ReadFile("../docs/consumers/agents.md")
 	require.NoError(t, err)

@@ -62,7 +62,8 @@ func newNamespace(t *testing.T, page string) *namespace {
 	bin := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(bin, "kubectl"), []byte(kubectl), 0o700)) //nolint:gosec // a program
 	require.NoError(t, os.Symlink(program(t, "opportunity"), filepath.Join(bin, "opportunity")))
-	n.env = clean(append(slices.Clone(s.token), "OPPORTUNITY_ADMIN_URL="+s.adminURL, "ADMIN_URL="+database, "TEST_URL="+control.URL,
+	n.env = clean(append(slices.Clone(s.token), "OPPORTUNITY_ADMIN_URL="+s.adminURL, "ADMIN_URL="+database,
+		"TEST_URL="+control.URL,
 		"PATH="+bin+":"+os.Getenv("PATH"))...)
 	return n
 }
@@ -171,7 +172,8 @@ func TestBackupPageWithPostgres(t *testing.T) {
 	}
 	require.Contains(t, n.succeeds("opportunity listings import listings.jsonl\nopportunity status"), "everything matches")
 
-	require.Equal(t, string(problem.RevokedAPIKey), do(t, n.url, call{path: "/api/v1/opportunities", key: revoked.Key}).code())
+	require.Equal(t, string(problem.RevokedAPIKey),
+		do(t, n.url, call{path: "/api/v1/opportunities", key: revoked.Key}).code())
 	eventually(t, "the record is without the lost event", func() bool { return n.events(reader.Key) == before })
 }
 

@@ -34,7 +34,8 @@ func setClock(t testing.TB, file string, by time.Duration) {
 func clockLibrary(t testing.TB) string {
 	t.Helper()
 	library := filepath.Join(t.TempDir(), "clock.so")
-	out, err := exec.CommandContext(t.Context(), "cc", "-shared", "-fPIC", "-O2", "-o", library, "clock/clock.c").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "cc", "-shared", "-fPIC", "-O2", "-o", library,
+		"clock/clock.c").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return library
 }

@@ -130,7 +130,8 @@ func try(ctx context.Context, base string, c call) (response, error) {
 	a := response{resp, body}
 	if strings.HasPrefix(req.URL.Path, "/api") {
 		if err := conforms(req, a); err != nil {
-			return a, fmt.Errorf("%s %s returned %s, which breaks the contract: %w\n%.2000s", c.method, c.path, resp.Status, err, body)
+			return a, fmt.Errorf("%s %s returned %s, which breaks the contract: %w\n%.2000s", c.method, c.path, resp.Status, err,
+				body)
 		}
 	}
 	return a, nil
@@ -180,11 +181,13 @@ func described(req *http.Request, a response) error {
 		return err
 	}
 	options := &openapi3filter.Options{
-		IncludeResponseStatus: true, MultiError: true, AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, ExcludeResponseBody: true,
+		IncludeResponseStatus: true, MultiError: true, AuthenticationFunc: openapi3filter.NoopAuthenticationFunc,
+		ExcludeResponseBody: true,
 	}
 	err = openapi3filter.ValidateResponse(req.Context(), &openapi3filter.ResponseValidationInput{
-		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route, Options: options},
-		Status:                 a.StatusCode, Header: a.Header, Options: options,
+		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route,
+			Options: options},
+		Status: a.StatusCode, Header: a.Header, Options: options,
 	})
 	if err != nil {
 		return err
@@ -261,7 +264,8 @@ func isError(a response) error {
 		return fmt.Errorf("no WWW-Authenticate")
 	case a.StatusCode == http.StatusMethodNotAllowed && a.Header.Get("Allow") == "":
 		return fmt.Errorf("no Allow")
-	case (a.StatusCode == http.StatusTooManyRequests || a.StatusCode == http.StatusServiceUnavailable) && !wholeSeconds(a.Header.Get("Retry-After")):
+	case (a.StatusCode == http.StatusTooManyRequests || a.StatusCode == http.StatusServiceUnavailable) &&
+		!wholeSeconds(a.Header.Get("Retry-After")):
 		return fmt.Errorf("Retry-After %q", a.Header.Get("Retry-After"))
 	}
 	return nil

@@ -23,7 +23,8 @@ func TestReviewsFromTheListToTheReview(t *testing.T) {
 	u.verb(t, "", "listings", "publish", "--all", "--yes")
 	require.Contains(t, u.verb(t, "", "reviews", "due"), "never reviewed, published")
 
-	out := u.verb(t, "", "reviews", "record", "maple-transcripts", "--outcome", "verified", "--set", "remote=true", "--yes",
+	out := u.verb(t, "", "reviews", "record", "maple-transcripts", "--outcome", "verified", "--set", "remote=true",
+		"--yes",
 		"--source", "https://maple-transcripts.example/who-can-apply", "--note", "All as before.")
 	require.Contains(t, out, "appended 1, duplicates 0")
 	eventually(t, "the review counts", func() bool { return strings.Contains(u.verb(t, "", "reviews", "due"), "0 due") })
@@ -32,13 +33,15 @@ func TestReviewsFromTheListToTheReview(t *testing.T) {
 	// one fact changes, the others stay as they are
 	u.verb(t, "", "reviews", "record", "maple-transcripts", "--outcome", "verified", "--set", "remote=false", "--yes",
 		"--source", "https://maple-transcripts.example/jobs")
-	then, err := strict[api.HistorySnapshot]([]byte(u.verb(t, "", "history", "show", "maple-transcripts", "--output", "json")))
+	then, err := strict[api.HistorySnapshot]([]byte(u.verb(t, "", "history", "show", "maple-transcripts", "--output",
+		"json")))
 	require.NoError(t, err)
 	require.False(t, *then.Facts.Remote)
 	require.Equal(t, []string{"English"}, then.Facts.Languages)
 	require.NotNil(t, then.Facts.Pay)
-	_, errs, code := u.tryVerb(t, `{"slug":"maple-transcripts","checkedAt":"2026-01-02T00:00:00Z","checkType":"review","outcome":"closed","lastEventId":"`+
-		then.Events[1].ID+`"}`, "events", "append", "-")
+	_, errs, code := u.tryVerb(t,
+		`{"slug":"maple-transcripts","checkedAt":"2026-01-02T00:00:00Z","checkType":"review","outcome":"closed","lastEventId":"`+
+			then.Events[1].ID+`"}`, "events", "append", "-")
 	require.Equal(t, 1, code)
 	require.Contains(t, errs, "maple-transcripts: review verified, checked ")
 	require.Contains(t, errs, "Nothing was appended.")
@@ -55,7 +58,8 @@ func TestReviewsFromTheListToTheReview(t *testing.T) {
 	require.Equal(t, api.DueEdit, due.Records[0].Reasons[0].Why)
 	require.Equal(t, []string{"startingCost"}, due.Records[0].Reasons[0].Fields)
 
-	u.verb(t, "", "reviews", "record", "maple-transcripts", "--outcome", "closed", "--note", "Gone.", "--source", "https://maple-transcripts.example/")
+	u.verb(t, "", "reviews", "record", "maple-transcripts", "--outcome", "closed", "--note", "Gone.", "--source",
+		"https://maple-transcripts.example/")
 	eventually(t, "the doubt is known", func() bool {
 		return strings.Contains(u.verb(t, "", "reviews", "due", "--output", "csv"), ": closed, to be withdrawn (Gone.)")
 	})

@@ -40,7 +40,8 @@ func TestDeskInTheBrowser(t *testing.T) {
 
 	machine := httptest.NewServer(newReader(t, u.adminURL))
 	defer machine.Close()
-	desk := start(t, []string{"OPPORTUNITY_DATA_DIR=" + dir, "OPPORTUNITY_ADMIN_URL=" + machine.URL, "OPPORTUNITY_ACTOR=ann"},
+	desk := start(t, []string{"OPPORTUNITY_DATA_DIR=" + dir, "OPPORTUNITY_ADMIN_URL=" + machine.URL,
+		"OPPORTUNITY_ACTOR=ann"},
 		program(t, "opportunity"), "desk", "--listen", "127.0.0.1:0")
 	var signIn []string
 	eventually(t, "the desk prints its address", func() bool {
@@ -53,7 +54,8 @@ func TestDeskInTheBrowser(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "node", "desk.mjs")
 	cmd.Dir = "browser"
 	cmd.Env = clean(
-		"WALK_BASE_URL="+signIn[1], "WALK_ONCE="+signIn[2], "WALK_TOKEN="+strings.TrimSpace(string(token)), "WALK_CANDIDATES="+candidates,
+		"WALK_BASE_URL="+signIn[1], "WALK_ONCE="+signIn[2], "WALK_TOKEN="+strings.TrimSpace(string(token)),
+		"WALK_CANDIDATES="+candidates,
 		"WALK_API_URL="+u.url, "WALK_KEY="+u.keys["commercial"], "WALK_MACHINE="+machine.URL,
 		"WALK_ARTIFACTS="+artifacts, "WALK_CHROMIUM="+chromium, "WALK_OPPORTUNITY="+program(t, "opportunity"),
 		"OPPORTUNITY_ADMIN_URL="+u.adminURL, "OPPORTUNITY_DATA_DIR="+dir,
@@ -61,7 +63,8 @@ func TestDeskInTheBrowser(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	t.Logf("%s", out)
-	require.NotContains(t, desk.out.String(), strings.TrimSpace(string(token)), "the operator token is in the log of the desk")
+	require.NotContains(t, desk.out.String(), strings.TrimSpace(string(token)),
+		"the operator token is in the log of the desk")
 }
 
 // reader is an admin listener whose review sheets also have what a machine found on pages that do
@@ -121,8 +124,10 @@ func deskCandidates(t *testing.T) []byte {
 	for i := range 30 {
 		site := fmt.Sprintf("https://candidate-%02d.example/", i)
 		line, err := json.Marshal(map[string]any{
-			"id": fmt.Sprintf("candidate-%02d", i), "company": map[string]any{"name": fmt.Sprintf("Candidate %02d", i), "website": site},
-			"applicationUrl": site + "apply", "category": []string{"online", "sell", "local", "host"}[i%4], "summary": "A candidate for the desk.",
+			"id": fmt.Sprintf("candidate-%02d", i), "company": map[string]any{"name": fmt.Sprintf("Candidate %02d", i),
+				"website": site},
+			"applicationUrl": site + "apply", "category": []string{"online", "sell", "local", "host"}[i%4],
+			"summary":  "A candidate for the desk.",
 			"overview": "", "startingCost": "", "workModel": "", "visibility": "private",
 			"sources": []map[string]any{{"url": site}, {"url": site + "faq"}},
 		})

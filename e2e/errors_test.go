@@ -52,7 +52,8 @@ func TestErrors(t *testing.T) {
 		{call{path: listPath, key: "none"}, problem.MissingAPIKey, ""},
 		{call{path: listPath, key: "oda_live_short"}, problem.InvalidAPIKey, ""},
 		{call{path: listPath + "/" + reviewed + "/history", key: "free"}, problem.SubscriptionRequired, ""},
-		{call{path: listPath + "/no-such-record/history", key: "free"}, problem.SubscriptionRequired, ""}, // does not reveal whether the id exists
+		// does not reveal whether the id exists
+		{call{path: listPath + "/no-such-record/history", key: "free"}, problem.SubscriptionRequired, ""},
 		{call{path: changesPath, key: "free"}, problem.SubscriptionRequired, "Business"},
 		{call{path: changesPath + "?page=2"}, problem.UnknownParameter, "after, limit"},
 		{call{path: changesPath + "?after=Ny5YWFhY"}, problem.CursorExpired, "after=now"},
@@ -82,7 +83,8 @@ func TestErrors(t *testing.T) {
 		seen[c.code] = true
 	}
 	for _, e := range problem.Table {
-		require.True(t, seen[e.Code] != (elsewhere[e.Code] != ""), "%s is shown here or in a test that is named, not both, not neither", e.Code)
+		require.True(t, seen[e.Code] != (elsewhere[e.Code] != ""),
+			"%s is shown here or in a test that is named, not both, not neither", e.Code)
 	}
 
 	page := do(t, d.url, call{path: "/docs/errors"})
@@ -133,7 +135,8 @@ func TestChargesAndHeaders(t *testing.T) {
 		require.Equal(t, http.StatusNoContent, a.StatusCode)
 		require.Equal(t, "GET, HEAD, OPTIONS", a.Header.Get("Allow"))
 	}
-	require.Regexp(t, `/api/v1/opportunities\?\S*>; rel="canonical"$`, do(t, d.url, call{path: "/api/jobs", key: key}).Header.Get("Link"))
+	require.Regexp(t, `/api/v1/opportunities\?\S*>; rel="canonical"$`,
+		do(t, d.url, call{path: "/api/jobs", key: key}).Header.Get("Link"))
 }
 
 // TestCompression checks that gzip responses have the same content.
@@ -149,7 +152,8 @@ func TestCompression(t *testing.T) {
 	packed, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	require.Equal(t, "gzip", resp.Header.Get("Content-Encoding"))
-	plain := do(t, d.url, call{path: "/api/v1/opportunities?limit=50", key: d.keys[api.Developer], header: map[string]string{"Accept-Encoding": "identity"}})
+	plain := do(t, d.url, call{path: "/api/v1/opportunities?limit=50", key: d.keys[api.Developer],
+		header: map[string]string{"Accept-Encoding": "identity"}})
 	require.Empty(t, plain.Header.Get("Content-Encoding"))
 	require.Less(t, len(packed), len(plain.body)/2)
 	body, err := strict[api.OpportunityList](gunzip(t, packed))

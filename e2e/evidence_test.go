@@ -42,7 +42,8 @@ func TestEvidenceFromCandidateToChangedPage(t *testing.T) {
 	u := up(t, dir, "OPPORTUNITY_LINK_CHECKS=false")
 	machine := httptest.NewServer(linkChecker(t, site.URL, dir, pages))
 	defer machine.Close()
-	desk := start(t, []string{"OPPORTUNITY_DATA_DIR=" + dir, "OPPORTUNITY_ADMIN_URL=" + u.adminURL, "OPPORTUNITY_ACTOR=ann"},
+	desk := start(t, []string{"OPPORTUNITY_DATA_DIR=" + dir, "OPPORTUNITY_ADMIN_URL=" + u.adminURL,
+		"OPPORTUNITY_ACTOR=ann"},
 		program(t, "opportunity"), "desk", "--listen", "127.0.0.1:0")
 	var signIn []string
 	eventually(t, "the desk prints its address", func() bool {
@@ -53,7 +54,8 @@ func TestEvidenceFromCandidateToChangedPage(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "node", "evidence.mjs")
 	cmd.Dir = "browser"
 	cmd.Env = clean(
-		"WALK_BASE_URL="+signIn[1], "WALK_ONCE="+signIn[2], "WALK_CANDIDATES="+makerFile(t, site.URL), "WALK_SITE="+site.URL, "WALK_MACHINE="+machine.URL,
+		"WALK_BASE_URL="+signIn[1], "WALK_ONCE="+signIn[2], "WALK_CANDIDATES="+makerFile(t, site.URL), "WALK_SITE="+site.URL,
+		"WALK_MACHINE="+machine.URL,
 		"WALK_API_URL="+u.url, "WALK_KEY="+u.keys[api.Commercial], "WALK_ARTIFACTS="+artifacts, "WALK_CHROMIUM="+chromium,
 		"WALK_OPPORTUNITY="+program(t, "opportunity"), "OPPORTUNITY_ADMIN_URL="+u.adminURL, "OPPORTUNITY_DATA_DIR="+dir,
 	)
@@ -95,8 +97,10 @@ func linkChecker(t *testing.T, site, dir string, pages *changingPages) http.Hand
 	require.NoError(t, err)
 	run := func(w http.ResponseWriter, r *http.Request) {
 		cmd := exec.CommandContext(r.Context(), program(t, "history"), "check-links")
-		cmd.Env = clean("OPPORTUNITY_DATABASE_URL=sqlite://"+filepath.Join(dir, "history.db"), "OPPORTUNITY_PUBLIC_URL=http://localhost:8080", "OPPORTUNITY_LOG_LEVEL=ERROR",
-			"OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS=127.0.0.1/32", "OPPORTUNITY_LINK_CHECK_PORTS="+address.Port(), "OPPORTUNITY_LINK_CHECK_GAP=1ms")
+		cmd.Env = clean("OPPORTUNITY_DATABASE_URL=sqlite://"+filepath.Join(dir, "history.db"),
+			"OPPORTUNITY_PUBLIC_URL=http://localhost:8080", "OPPORTUNITY_LOG_LEVEL=ERROR",
+			"OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS=127.0.0.1/32", "OPPORTUNITY_LINK_CHECK_PORTS="+address.Port(),
+			"OPPORTUNITY_LINK_CHECK_GAP=1ms")
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			w.WriteHeader(http.StatusInternalServerError)
@@ -108,7 +112,8 @@ func linkChecker(t *testing.T, site, dir string, pages *changingPages) http.Hand
 	mux.HandleFunc("POST /tomorrow", func(w http.ResponseWriter, r *http.Request) {
 		pages.change("/pay", "$20 to $25", "$18 to $19")
 		pages.change("/apply", "Apply here.", "Apply now.")
-		if _, err := storetest.Plain(t, filepath.Join(dir, "history.db")).ExecContext(r.Context(), "UPDATE pages SET read_at = read_at - 90000000000"); err != nil {
+		if _, err := storetest.Plain(t, filepath.Join(dir, "history.db")).ExecContext(r.Context(),
+			"UPDATE pages SET read_at = read_at - 90000000000"); err != nil {
 			w.WriteHeader(http.StatusInternalServerError)
 			_, _ = io.WriteString(w, err.Error())
 			return
@@ -122,9 +127,11 @@ func linkChecker(t *testing.T, site, dir string, pages *changingPages) http.Hand
 func makerFile(t *testing.T, site string) string {
 	t.Helper()
 	line, err := json.Marshal(map[string]any{
-		"id": "maker-market", "company": map[string]any{"name": "Maker Market", "website": site + "/"}, "applicationUrl": site + "/apply", "category": "sell",
+		"id": "maker-market", "company": map[string]any{"name": "Maker Market", "website": site + "/"},
+		"applicationUrl": site + "/apply", "category": "sell",
 		"summary": "A market for makers.", "overview": "", "startingCost": "", "workModel": "", "visibility": "private",
-		"sources": []map[string]any{{"url": site + "/pay", "checkedAt": "2025-03-01"}, {"url": site + "/faq"}, {"url": site + "/who"}},
+		"sources": []map[string]any{{"url": site + "/pay", "checkedAt": "2025-03-01"}, {"url": site + "/faq"},
+			{"url": site + "/who"}},
 	})
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "candidates.jsonl")

@@ -82,7 +82,10 @@ var conditions = map[string]func(*examples, *call){
 	"of a suspended account":     (*examples).suspended,
 	"after the limit per minute": func(e *examples, c *call) { e.exhaust(c, api.Developer, problem.MinuteLimitReached) },
 	"after the limit per day":    func(e *examples, c *call) { e.exhaust(c, api.Commercial, problem.DailyLimitReached) },
-	capacityCondition:            func(e *examples, c *call) { e.exhaust(c, api.Developer, problem.ServiceCapacityReached) },
+	capacityCondition: func(e *examples,
+		c *call) {
+		e.exhaust(c, api.Developer, problem.ServiceCapacityReached)
+	},
 }
 
 // capacityCondition is left for the end: afterwards every call is rejected.
@@ -101,7 +104,8 @@ func (e *examples) tagged(c *call) {
 
 func (e *examples) expired(c *call) {
 	c.key = e.shortLived
-	eventually(e.t, "the key has expired", func() bool { return do(e.t, e.url, *c).code() == string(problem.ExpiredAPIKey) })
+	eventually(e.t, "the key has expired",
+		func() bool { return do(e.t, e.url, *c).code() == string(problem.ExpiredAPIKey) })
 }
 
 func (e *examples) revoked(c *call) {
@@ -151,7 +155,8 @@ func (e *examples) description() {
 	require.NoError(e.t, err)
 	for name, response := range e.doc.Components.Responses {
 		if len(response.Value.Content) == 0 {
-			path, ok := map[string]string{"NotModified": "/api/v1/opportunities", "NotModifiedAlias": "/api/jobs?category=host&page=2&limit=1"}[name]
+			path, ok := map[string]string{"NotModified": "/api/v1/opportunities",
+				"NotModifiedAlias": "/api/jobs?category=host&page=2&limit=1"}[name]
 			require.True(e.t, ok, name)
 			e.headers(name, response.Value, e.call(name, "GET", path, "with an entity tag"))
 			continue
@@ -179,7 +184,8 @@ func (e *examples) parse(response, key string) (method, path, condition string) 
 		return "", "", example.Summary
 	}
 	words := request.FindStringSubmatch(example.Summary)
-	require.NotNil(e.t, words, "%s, example %s: the summary must be a request, as GET /api/jobs with a free key: %s", response, key, example.Summary)
+	require.NotNil(e.t, words, "%s, example %s: the summary must be a request, as GET /api/jobs with a free key: %s",
+		response, key, example.Summary)
 	return words[1], words[2], words[3]
 }
 
@@ -224,7 +230,8 @@ func (e *examples) headerLimit() {
 	most, err := strconv.Atoi(stated[1])
 	require.NoError(e.t, err)
 	const others = 512 // bytes for the headers that the client adds
-	for size, status := range map[int]int{most<<10 - others: http.StatusOK, most << 11: http.StatusRequestHeaderFieldsTooLarge} {
+	for size, status := range map[int]int{most<<10 - others: http.StatusOK,
+		most << 11: http.StatusRequestHeaderFieldsTooLarge} {
 		a := do(e.t, e.url, call{path: "/docs", header: map[string]string{"X-Long": strings.Repeat("x", size)}})
 		require.Equal(e.t, status, a.StatusCode, "a header of %d bytes", size)
 	}
@@ -243,7 +250,8 @@ func (e *examples) parameters() {
 			case value == nil:
 				continue
 			case p.Value.In == "header":
-				e.same("openapi.yaml, parameter "+p.Value.Name, fmt.Sprint(value), e.call("", "", "/api/jobs", "").Header.Get("ETag"))
+				e.same("openapi.yaml, parameter "+p.Value.Name, fmt.Sprint(value),
+					e.call("", "", "/api/jobs", "").Header.Get("ETag"))
 				continue
 			case p.Value.Name == "after":
 				path = fmt.Sprintf("/api/v1/changes?after=%v", value)
@@ -300,7 +308,8 @@ var notRun = map[string]string{
 // an export. Every address in the text must exist.
 func (e *examples) page(path string) {
 	page := colors.ReplaceAllString(string(do(e.t, e.url, call{path: path}).body), "$1")
-	if id, found := strings.CutPrefix(path, "/docs/reference/"); found { // its responses are those of the description, which are compared there
+	// its responses are those of the description, which are compared there
+	if id, found := strings.CutPrefix(path, "/docs/reference/"); found {
 		e.reference(id, html.UnescapeString(page))
 		return
 	}
@@ -319,7 +328,8 @@ func (e *examples) page(path string) {
 			printed = e.shell(at, example)
 		case "go", "js", "python":
 			output := e.program(path, b[1])
-			require.True(e.t, programs == 0 || output == printed, "%s prints\n%s\nand the program before it\n%s", at, output, printed)
+			require.True(e.t, programs == 0 || output == printed, "%s prints\n%s\nand the program before it\n%s", at, output,
+				printed)
 			printed = output
 			programs++
 		case "output":
@@ -340,7 +350,8 @@ func (e *examples) page(path string) {
 		return
 	}
 	for _, found := range inline.FindAllStringSubmatch(page, -1) {
-		address := strings.NewReplacer("{id}", sampleRecord, "{number}", "1", "{day}", time.Now().UTC().Format(time.DateOnly)).
+		address := strings.NewReplacer("{id}", sampleRecord, "{number}", "1", "{day}",
+			time.Now().UTC().Format(time.DateOnly)).
 			Replace(html.UnescapeString(found[1]))
 		if !notServed[address] {
 			a := e.call("", "", address, "")
@@ -375,7 +386,8 @@ func (e *examples) exchange(at, example string) {
 	c := call{method: method, path: path, header: map[string]string{}}
 	for _, line := range lines[1:] {
 		name, value, _ := strings.Cut(line, ": ")
-		c.header[name] = strings.NewReplacer("$OPPORTUNITY_KEY", e.keys[api.Developer], "$FREE_KEY", e.keys[api.Free]).Replace(value)
+		c.header[name] = strings.NewReplacer("$OPPORTUNITY_KEY", e.keys[api.Developer], "$FREE_KEY",
+			e.keys[api.Free]).Replace(value)
 	}
 	if strings.HasPrefix(shown, "HTTP/1.1 429 ") {
 		e.exhaust(&c, api.Free, problem.MinuteLimitReached)
@@ -416,11 +428,14 @@ func (e *examples) filters() {
 	list, _ := doc.Operation("listOpportunities")
 	e.sameOutput(apidoc.Call{Operation: list})
 	e.sameOutput(apidoc.Call{Operation: list, Values: map[string]string{
-		"country": "CA", "degree_required": "false", "verified": "true", "checked_after": "2020-01-01", "page": "1", "limit": "5",
+		"country": "CA", "degree_required": "false", "verified": "true", "checked_after": "2020-01-01", "page": "1",
+		"limit": "5",
 	}})
 	search, _ := doc.Operation("searchOpportunities")
-	e.sameOutput(apidoc.Call{Operation: search, Values: map[string]string{"q": "SCRIBE Transcript", "pay_unit": "audio-minute", "limit": "5"}})
-	e.sameOutput(apidoc.Call{Operation: search, Values: map[string]string{"language": "english", "remote": "true", "application_status": "open"}})
+	e.sameOutput(apidoc.Call{Operation: search, Values: map[string]string{"q": "SCRIBE Transcript",
+		"pay_unit": "audio-minute", "limit": "5"}})
+	e.sameOutput(apidoc.Call{Operation: search, Values: map[string]string{"language": "english", "remote": "true",
+		"application_status": "open"}})
 }
 
 // sameOutput runs a call as a program in each language. All SDKs must print the same.
@@ -454,7 +469,8 @@ func (e *examples) shell(at, commands string) string {
 	cmd.Dir = e.t.TempDir()
 	built, err := goSamples() // with the command of the SDKs
 	require.NoError(e.t, err)
-	cmd.Env = clean("PATH="+built+":"+filepath.Dir(program(e.t, "opportunity"))+":"+os.Getenv("PATH"), "OPPORTUNITY_URL="+e.url, "OPPORTUNITY_KEY="+e.keys[api.Developer])
+	cmd.Env = clean("PATH="+built+":"+filepath.Dir(program(e.t, "opportunity"))+":"+os.Getenv("PATH"),
+		"OPPORTUNITY_URL="+e.url, "OPPORTUNITY_KEY="+e.keys[api.Developer])
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -83,7 +83,8 @@ func rewrite(t *testing.T, response, example, live string) {
 	var doc yaml.Node
 	require.NoError(t, yaml.Unmarshal(source, &doc))
 	at := doc.Content[0]
-	for _, key := range []string{"components", "responses", response, "content", "application/json", "examples", example, "value"} {
+	for _, key := range []string{"components", "responses", response, "content", "application/json", "examples", example,
+		"value"} {
 		i := 0
 		for ; at.Content[i].Value != key; i += 2 {
 		}
@@ -110,7 +111,8 @@ func rewrite(t *testing.T, response, example, live string) {
 	for line := range strings.Lines(out.String()) {
 		body = append(body, strings.Repeat(" ", indent+2)+line)
 	}
-	require.NoError(t, os.WriteFile(descriptionFile, []byte(strings.Join(slices.Concat(lines[:start], body, lines[end:]), "")), 0o600))
+	require.NoError(t, os.WriteFile(descriptionFile,
+		[]byte(strings.Join(slices.Concat(lines[:start], body, lines[end:]), "")), 0o600))
 }
 
 // unflow turns JSON's layout into that of YAML.

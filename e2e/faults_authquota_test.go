@@ -22,7 +22,8 @@ func TestFaultsAuthquota(t *testing.T) {
 	const perDay = 25
 	midnight := time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
 	s := newStackOn(t, parts{clocks: make([]time.Duration, gateways), ahead: time.Until(midnight) - 20*time.Minute},
-		fmt.Sprintf("OPPORTUNITY_TIERS=commercial=10000/10000000/100,free=1000/%d/10", perDay), "OPPORTUNITY_SERVICE_CAPACITY=100000000")
+		fmt.Sprintf("OPPORTUNITY_TIERS=commercial=10000/10000000/100,free=1000/%d/10", perDay),
+		"OPPORTUNITY_SERVICE_CAPACITY=100000000")
 	s.fill(t, sample(t))
 	readers := s.readers(t)
 	t.Run("slow", func(t *testing.T) { s.slowAuthquota(t, readers) })
@@ -78,7 +79,8 @@ func (s *stack) slowAuthquota(t *testing.T, readers []caller) {
 	require.NotZero(t, most)
 	inTime := slices.DeleteFunc(calls, func(c sent) bool { return c.from.Before(start) || !c.from.Before(end) })
 	row.set("%.0f calls a second; at most %d refreshes of a gateway in %.1f s; p99 %v before, %v during it",
-		float64(len(inTime))/end.Sub(start).Seconds(), most, end.Sub(begin).Seconds(), usual.Round(100*time.Microsecond), during.Round(100*time.Microsecond))
+		float64(len(inTime))/end.Sub(start).Seconds(), most, end.Sub(begin).Seconds(), usual.Round(100*time.Microsecond),
+		during.Round(100*time.Microsecond))
 }
 
 // sustained returns the greatest number of calls a second, up to 1,000, at which this machine
@@ -130,7 +132,8 @@ func (s *stack) refreshes(t testing.TB) (all []int) {
 // midnight makes authquota unavailable from 23:58 to 00:03 while some accounts call more often than
 // their quota of the day allows.
 func (s *stack) midnight(t *testing.T, readers []caller, midnight time.Time, perDay int) {
-	row := newResult(t, "authquota is unavailable from 23:58 to 00:03 UTC", "every call with a known key succeeds; each account has its quota of the day exactly once on each day")
+	row := newResult(t, "authquota is unavailable from 23:58 to 00:03 UTC",
+		"every call with a known key succeeds; each account has its quota of the day exactly once on each day")
 	greedy := []caller{{kind: "greedy", path: "/api/v1/opportunities"}}
 	for range max(2, min(campaign, 20)) {
 		greedy[0].keys = append(greedy[0].keys, s.issue(t, api.Free))
@@ -174,5 +177,6 @@ func (s *stack) midnight(t *testing.T, readers []caller, midnight time.Time, per
 	}
 	require.Equal(t, (2*perDay-gateways)*len(greedy[0].keys), counts(admitted)[http.StatusOK])
 	row.set("%d accounts, %d calls each on both days; %d calls of others, all 200; %d pages got 503; normal %.1f s after it was back",
-		len(greedy[0].keys), perDay, len(calls)-len(between(calls, pageCall, begin, time.Now())), unavailable(t, between(calls, pageCall, begin, back)), back.Sub(end).Seconds())
+		len(greedy[0].keys), perDay, len(calls)-len(between(calls, pageCall, begin, time.Now())),
+		unavailable(t, between(calls, pageCall, begin, back)), back.Sub(end).Seconds())
 }

@@ -32,7 +32,8 @@ func TestFaultsConnections(t *testing.T) {
 // newStackWithReaders returns a stack and callers whose keys its gateways know.
 func newStackWithReaders(t *testing.T) (*stack, []caller) {
 	t.Helper()
-	s := newStackOn(t, parts{billing: true}, "OPPORTUNITY_TIERS=commercial=10000/1000000/100,free=20/1000000/10", "OPPORTUNITY_SERVICE_CAPACITY=10000000")
+	s := newStackOn(t, parts{billing: true}, "OPPORTUNITY_TIERS=commercial=10000/1000000/100,free=20/1000000/10",
+		"OPPORTUNITY_SERVICE_CAPACITY=10000000")
 	s.fill(t, sample(t))
 	readers := s.readers(t)
 	s.know(t, readers)
@@ -80,7 +81,8 @@ func (s *stack) partition(t *testing.T, p partition, readers []caller) {
 
 func (s *stack) breakConnection(t *testing.T, p partition, way string, l *link, fail func(), readers []caller) {
 	row := newResult(t, p.from+" to "+p.to+": "+way, "only these statuses")
-	if campaign > 0 { // keys known since an earlier fault may expire: gateways use a key for at most five minutes without authquota
+	// keys known since an earlier fault may expire: gateways use a key for at most five minutes without authquota
+	if campaign > 0 {
 		readers = s.readers(t)
 		s.know(t, readers)
 	}

@@ -29,7 +29,8 @@ func TestFaultsDiskFullPostgres(t *testing.T) {
 		"writes fail with a clear error; no acknowledged write is lost; lists and records always 200; recovery without a repair")
 	d := newDisk(t, 160)
 	p := newPostgresOn(t, d)
-	s := newStackOn(t, parts{database: p.database}, "OPPORTUNITY_TIERS=commercial=10000/1000000/100", "OPPORTUNITY_SERVICE_CAPACITY=10000000")
+	s := newStackOn(t, parts{database: p.database}, "OPPORTUNITY_TIERS=commercial=10000/1000000/100",
+		"OPPORTUNITY_SERVICE_CAPACITY=10000000")
 	s.fill(t, sample(t))
 	readers := s.readers(t)
 	s.know(t, readers)
@@ -60,7 +61,8 @@ func TestFaultsDiskFullPostgres(t *testing.T) {
 		require.Contains(t, message, "unavailable")
 	}
 	row.set("0 lost of %d keys, %d revocations, %d tiers and %d events, %d writes rejected; Postgres started %d times; writes %.1f s and all calls %.1f s after there was space; %d histories and %d pages got 503",
-		len(w.keys), len(w.revoked), w.granted, len(w.events), len(w.messages), p.starts.Load(), writable.Sub(end).Seconds(), back.Sub(end).Seconds(),
+		len(w.keys), len(w.revoked), w.granted, len(w.events), len(w.messages), p.starts.Load(), writable.Sub(end).Seconds(),
+		back.Sub(end).Seconds(),
 		unavailable(t, between(calls, historyCall, begin, back)), unavailable(t, between(calls, pageCall, begin, back)))
 }
 
@@ -100,8 +102,10 @@ func newPostgresOn(t testing.TB, d *disk) *postgresOn {
 	require.NotEmpty(t, found, "no Postgres: run tests with scripts/with-stores, which installs it")
 	_, port, err := net.SplitHostPort(storetest.FreeAddress(t))
 	require.NoError(t, err)
-	p := &postgresOn{t: t, disk: d, bin: slices.Max(found), url: "postgres://opportunity@127.0.0.1:" + port + "/postgres?sslmode=disable"}
-	out, err := p.command("initdb", "-U", "opportunity", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--wal-segsize=1").CombinedOutput()
+	p := &postgresOn{t: t, disk: d, bin: slices.Max(found), url: "postgres://opportunity@127.0.0.1:" + port +
+		"/postgres?sslmode=disable"}
+	out, err := p.command("initdb", "-U", "opportunity", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8",
+		"--no-sync", "--wal-segsize=1").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -119,7 +123,8 @@ func newPostgresOn(t testing.TB, d *disk) *postgresOn {
 func (p *postgresOn) command(name string, args ...string) *exec.Cmd {
 	line, dir := []string{}, p.disk.outside
 	if os.Geteuid() == 0 {
-		line, dir = append(slices.Clone(p.disk.enter), "setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"), p.disk.path
+		line, dir = append(slices.Clone(p.disk.enter), "setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"),
+			p.disk.path
 	}
 	line = append(append(line, filepath.Join(p.bin, name), "-D", filepath.Join(dir, "postgres")), args...)
 	cmd := exec.Command(line[0], line[1:]...) //nolint:noctx,gosec // a program of Postgres
@@ -132,8 +137,10 @@ func (p *postgresOn) supervise(ctx context.Context, port string) {
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
 	for ctx.Err() == nil {
-		cmd := p.command("postgres", "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off",
-			"-c", "full_page_writes=off", "-c", "max_connections=100", "-c", "shared_buffers=16MB", "-c", "min_wal_size=2MB", "-c", "max_wal_size=4MB")
+		cmd := p.command("postgres", "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c",
+			"fsync=off",
+			"-c", "full_page_writes=off", "-c", "max_connections=100", "-c", "shared_buffers=16MB", "-c", "min_wal_size=2MB",
+			"-c", "max_wal_size=4MB")
 		if err := cmd.Start(); err != nil {
 			p.t.Error(err)
 			return
@@ -189,7 +196,8 @@ func (p *postgresOn) logFiller() func() {
 func TestFaultsDiskFullRedis(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t, 64)
-	s := newStackOn(t, parts{redisDir: d.outside}, "OPPORTUNITY_TIERS=commercial=10000/1000000/100", "OPPORTUNITY_SERVICE_CAPACITY=10000000")
+	s := newStackOn(t, parts{redisDir: d.outside}, "OPPORTUNITY_TIERS=commercial=10000/1000000/100",
+		"OPPORTUNITY_SERVICE_CAPACITY=10000000")
 	s.fill(t, sample(t))
 	readers := s.readers(t)
 	limit := func(bytes string) {
@@ -207,7 +215,8 @@ func TestFaultsDiskFullRedis(t *testing.T) {
 }
 
 func (s *stack) fullRedis(t *testing.T, readers []caller, fault string, fill, free func()) {
-	row := newResult(t, fault, "503, pages 200; no admitted call is forgotten, also after a restart; normal without a repair")
+	row := newResult(t, fault,
+		"503, pages 200; no admitted call is forgotten, also after a restart; normal without a repair")
 	counted := func() int {
 		n, err := s.redis.Client().HGet(t.Context(), counter.Day(counter.DayOf(time.Now())), counter.ServiceField).Int()
 		require.NoError(t, err)

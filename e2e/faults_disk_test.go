@@ -36,7 +36,9 @@ func newDisk(t testing.TB, megabytes int) *disk {
 	at, err := os.MkdirTemp("", "disk") // other users may not enter the folder of the test
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.Remove(at) })
-	rights, args := []string{}, []string{"--mount", "sh", "-c", `mount -t tmpfs -o size="$1" tmpfs "$2" && echo mounted && exec cat`, "sh", fmt.Sprintf("%dm", megabytes), at}
+	rights, args := []string{},
+		[]string{"--mount", "sh", "-c", `mount -t tmpfs -o size="$1" tmpfs "$2" && echo mounted && exec cat`, "sh",
+			fmt.Sprintf("%dm", megabytes), at}
 	if os.Geteuid() != 0 {
 		rights, args = []string{"--user", "--preserve-credentials"}, append([]string{"--map-root-user"}, args...)
 	}
@@ -54,7 +56,8 @@ func newDisk(t testing.TB, megabytes int) *disk {
 	line, _ := bufio.NewReader(out).ReadString('\n')
 	require.Equal(t, "mounted\n", line, "no file system can be mounted in a namespace: this test needs unshare")
 	pid := strconv.Itoa(holder.Process.Pid)
-	return &disk{t, at, filepath.Join("/proc", pid, "root", at), append([]string{"nsenter", "--target", pid, "--mount"}, rights...)}
+	return &disk{t, at, filepath.Join("/proc", pid, "root", at),
+		append([]string{"nsenter", "--target", pid, "--mount"}, rights...)}
 }
 
 // fill writes a file until the disk is full.
@@ -90,9 +93,11 @@ func (d *disk) up(t testing.TB) upProcess {
 	t.Helper()
 	public, admin := storetest.FreeAddress(t), storetest.FreeAddress(t)
 	u := upProcess{dir: filepath.Join(d.path, "data"), deployment: deployment{
-		url: "http://" + public, adminURL: "http://" + admin, token: []string{"OPPORTUNITY_DATA_DIR=" + filepath.Join(d.outside, "data")},
+		url: "http://" + public, adminURL: "http://" + admin,
+		token: []string{"OPPORTUNITY_DATA_DIR=" + filepath.Join(d.outside, "data")},
 	}}
-	args := append(slices.Clone(d.enter[1:]), program(t, "opportunity"), "up", "--listen", public, "--admin-listen", admin, "--data-dir", u.dir, "--seed", "sample")
+	args := append(slices.Clone(d.enter[1:]), program(t, "opportunity"), "up", "--listen", public, "--admin-listen", admin,
+		"--data-dir", u.dir, "--seed", "sample")
 	u.process = start(t, nil, d.enter[0], args...)
 	ready(t, u.adminURL+"/readyz", u.process)
 	return u
@@ -102,7 +107,8 @@ func (d *disk) up(t testing.TB) upProcess {
 // may be acknowledged that is lost, and everything must continue once the disk has space.
 func TestFaultsDiskFull(t *testing.T) {
 	t.Parallel()
-	row := newResult(t, "disk full under opportunity up", "503 with a reason or a success that lasts; reads continue; recovery without a repair or a restart")
+	row := newResult(t, "disk full under opportunity up",
+		"503 with a reason or a success that lasts; reads continue; recovery without a repair or a restart")
 	d := newDisk(t, 64)
 	u := d.up(t)
 	reader := u.issue(t, api.Commercial)
@@ -134,7 +140,8 @@ func TestFaultsDiskFull(t *testing.T) {
 	verify := append(slices.Clone(d.enter[1:]), program(t, "opportunity"), "history", "verify")
 	out, errs, code := run(t, []string{"OPPORTUNITY_DATA_DIR=" + u.dir}, "", d.enter[0], verify...)
 	require.Zero(t, code, "%s%s", out, errs)
-	row.set("%d of %d changes rejected, %d acknowledged ones all kept after the repair and after a restart", failed, failed+kept, kept)
+	row.set("%d of %d changes rejected, %d acknowledged ones all kept after the repair and after a restart", failed,
+		failed+kept, kept)
 }
 
 // acknowledged are the keys whose issuing or revocation was acknowledged, with their state by id.

@@ -18,7 +18,8 @@ func TestFaultsKilled(t *testing.T) {
 	}
 	row := newResult(t, fmt.Sprintf("each service is killed and starts again, %d times", times),
 		"no acknowledged revocation, key, tier, event or payment is lost; normal without a repair")
-	s := newStackOn(t, parts{billing: true}, "OPPORTUNITY_TIERS=commercial=10000/1000000/100", "OPPORTUNITY_SERVICE_CAPACITY=10000000")
+	s := newStackOn(t, parts{billing: true}, "OPPORTUNITY_TIERS=commercial=10000/1000000/100",
+		"OPPORTUNITY_SERVICE_CAPACITY=10000000")
 	s.fill(t, sample(t))
 	tr, w := s.send(t, rate(), s.readers(t)), s.startWrites(t)
 	tr.succeeds()
@@ -38,5 +39,6 @@ func TestFaultsKilled(t *testing.T) {
 	calls := tr.end()
 	s.has(t, w)
 	row.set("0 lost of %d keys, %d revocations, %d tiers, %d events and %d payments; %d of %d calls failed; normal at most %.1f s after each start",
-		len(w.keys), len(w.revoked), w.granted, len(w.events), len(w.paid), len(calls)-counts(calls)[http.StatusOK], len(calls), slowest.Seconds())
+		len(w.keys), len(w.revoked), w.granted, len(w.events), len(w.paid), len(calls)-counts(calls)[http.StatusOK],
+		len(calls), slowest.Seconds())
 }

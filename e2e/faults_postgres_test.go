@@ -24,7 +24,8 @@ import (
 func TestFaultsPostgres(t *testing.T) {
 	t.Parallel()
 	pair := storetest.NewPostgresPair(t)
-	s := newStackOn(t, parts{database: pair.Database, billing: true}, "OPPORTUNITY_TIERS=commercial=10000/1000000/100", "OPPORTUNITY_SERVICE_CAPACITY=10000000")
+	s := newStackOn(t, parts{database: pair.Database, billing: true}, "OPPORTUNITY_TIERS=commercial=10000/1000000/100",
+		"OPPORTUNITY_SERVICE_CAPACITY=10000000")
 	s.fill(t, sample(t))
 	readers := s.readers(t)
 	s.know(t, readers)
@@ -33,7 +34,8 @@ func TestFaultsPostgres(t *testing.T) {
 }
 
 func (s *stack) pausePostgres(t *testing.T, readers []caller, pair *storetest.PostgresPair) {
-	row := newResult(t, "Postgres does not reply (SIGSTOP)", "lists and records always 200; histories 503; normal without a repair")
+	row := newResult(t, "Postgres does not reply (SIGSTOP)",
+		"lists and records always 200; histories 503; normal without a repair")
 	tr := s.send(t, rate(), readers)
 	tr.succeeds()
 	begin := time.Now()
@@ -83,7 +85,8 @@ func (s *stack) failOverPostgres(t *testing.T, readers []caller, pair *storetest
 	}
 	s.has(t, w)
 	row.set("0 lost of %d keys, %d revocations, %d tiers, %d events and %d payments; writes %.1f s and all calls %.1f s after the promotion; %d histories and %d pages got 503",
-		len(w.keys), len(w.revoked), w.granted, len(w.events), len(w.paid), writable.Sub(end).Seconds(), back.Sub(end).Seconds(),
+		len(w.keys), len(w.revoked), w.granted, len(w.events), len(w.paid), writable.Sub(end).Seconds(),
+		back.Sub(end).Seconds(),
 		unavailable(t, between(calls, historyCall, begin, back)), unavailable(t, between(calls, pageCall, begin, back)))
 }
 
@@ -166,12 +169,14 @@ func (s *stack) writeOnce(t *testing.T, w *writes, note string) bool {
 
 // buy pays for a plan at the sandbox. Without an error, the payment was acknowledged.
 func (s *stack) buy(ctx context.Context, account string) error {
-	order, err := json.Marshal(api.CheckoutRequest{Account: account, Email: "ada@example.org", ReturnURL: s.url + "/account/plan"})
+	order, err := json.Marshal(api.CheckoutRequest{Account: account, Email: "ada@example.org", ReturnURL: s.url +
+		"/account/plan"})
 	if err != nil {
 		return err
 	}
 	a, err := try(ctx, "http://"+s.link("gateway", "billing").address(), call{
-		method: http.MethodPost, path: "/internal/v1/checkouts", body: bytes.NewReader(order), key: tokenBetween(peer.Authquota, peer.Billing),
+		method: http.MethodPost, path: "/internal/v1/checkouts", body: bytes.NewReader(order),
+		key:    tokenBetween(peer.Authquota, peer.Billing),
 		header: map[string]string{"Content-Type": "application/json"},
 	})
 	if err != nil || a.StatusCode != http.StatusOK {
@@ -213,7 +218,8 @@ func (s *stack) has(t *testing.T, w *writes) {
 			require.Equal(t, 100, decode[api.OpportunityList](t, a).Pagination.Limit, "the account was upgraded")
 		}
 		for _, key := range w.revoked {
-			require.Equal(t, http.StatusUnauthorized, decided(t, gateway, call{path: "/api/v1/opportunities", key: key.Key}).StatusCode)
+			require.Equal(t, http.StatusUnauthorized,
+				decided(t, gateway, call{path: "/api/v1/opportunities", key: key.Key}).StatusCode)
 		}
 	}
 	for i, key := range w.paid {

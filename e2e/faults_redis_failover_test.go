@@ -23,7 +23,8 @@ func TestFaultsRedisFailover(t *testing.T) {
 	primary := redistest.Start(t)
 	replica := primary.Replica()
 	s := newStackOn(t, parts{redis: redistest.SentinelURL(primary.Sentinels(3, 3*time.Second))},
-		fmt.Sprintf("OPPORTUNITY_TIERS=commercial=10000/1000000/100,free=%d/1000000/10", limit), "OPPORTUNITY_SERVICE_CAPACITY=10000000")
+		fmt.Sprintf("OPPORTUNITY_TIERS=commercial=10000/1000000/100,free=%d/1000000/10", limit),
+		"OPPORTUNITY_SERVICE_CAPACITY=10000000")
 	s.fill(t, sample(t))
 	readers, revoked, greedy := s.readers(t), s.issue(t, api.Commercial), s.issue(t, api.Free)
 	for _, gateway := range s.gateways { // each gateway knows the key
@@ -50,7 +51,8 @@ func TestFaultsRedisFailover(t *testing.T) {
 
 	require.NotEmpty(t, between(withoutKey, listCall, back, time.Now()))
 	for _, c := range withoutKey {
-		require.Contains(t, []int{http.StatusUnauthorized, http.StatusServiceUnavailable}, c.status, "%s after the revocation", c.from.Sub(revocation))
+		require.Contains(t, []int{http.StatusUnauthorized, http.StatusServiceUnavailable}, c.status,
+			"%s after the revocation", c.from.Sub(revocation))
 	}
 	inLag := counts(between(flooded, listCall, detached, lost))[http.StatusOK]
 	most := mostIn(flooded, time.Minute)

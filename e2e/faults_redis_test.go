@@ -52,7 +52,8 @@ func (s *stack) killedRedis(t *testing.T, readers []caller) {
 			l := s.killRedis(t, readers, rate())
 			first, normal, failed = append(first, l.first), append(normal, l.normal), failed+l.failed
 		}
-		row.set("first call admitted after %s, last 503 after %s; %d calls lost each time", spread(first), spread(normal), failed/times)
+		row.set("first call admitted after %s, last 503 after %s; %d calls lost each time", spread(first), spread(normal),
+			failed/times)
 	})
 }
 
@@ -80,7 +81,8 @@ func (s *stack) charge(t *testing.T, n int) {
 		})
 		require.NoError(t, err)
 	}
-	eventually(t, "the ledger has the counters", func() bool { return c.Exists(t.Context(), counter.Changed(day)).Val() == 0 })
+	eventually(t, "the ledger has the counters",
+		func() bool { return c.Exists(t.Context(), counter.Changed(day)).Val() == 0 })
 }
 
 // loss describes a loss of Redis. Times are since Redis replied again.
@@ -139,7 +141,8 @@ func (s *stack) killRedis(t *testing.T, readers []caller, n int) (l loss) {
 func (s *stack) movedClock(t *testing.T, readers []caller) {
 	for _, by := range []time.Duration{time.Hour, -time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {
-			row := newResult(t, fmt.Sprintf("the clock of Redis moves by %v and back", by), "at most 20 calls of an account with a limit of 20 within any 60 s")
+			row := newResult(t, fmt.Sprintf("the clock of Redis moves by %v and back", by),
+				"at most 20 calls of an account with a limit of 20 within any 60 s")
 			greedy := []caller{{kind: listCall, path: "/api/v1/opportunities", keys: []issued{s.issue(t, api.Free)}}}
 			flood, honest := s.send(t, rate(), greedy), s.send(t, rate(), readers)
 			honest.succeeds()
@@ -159,7 +162,8 @@ func (s *stack) movedClock(t *testing.T, readers []caller) {
 				delete(by, http.StatusServiceUnavailable)
 				require.Equal(t, []int{http.StatusOK}, keysOf(by))
 			}
-			row.set("%d; %d calls of others answered 503 or 429, the last %.1f s after the clock was right again", mostIn(all, time.Minute), wrong, back.Sub(end).Seconds())
+			row.set("%d; %d calls of others answered 503 or 429, the last %.1f s after the clock was right again",
+				mostIn(all, time.Minute), wrong, back.Sub(end).Seconds())
 		})
 	}
 }

@@ -36,7 +36,8 @@ var restores = []struct {
 // of a size may be published, and an owner must not be ready until an operator has decided.
 func TestFaultsRestore(t *testing.T) {
 	t.Parallel()
-	s := newStackOn(t, parts{billing: true}, "OPPORTUNITY_TIERS=commercial=10000/1000000/100", "OPPORTUNITY_SERVICE_CAPACITY=10000000",
+	s := newStackOn(t, parts{billing: true}, "OPPORTUNITY_TIERS=commercial=10000/1000000/100",
+		"OPPORTUNITY_SERVICE_CAPACITY=10000000",
 		fmt.Sprintf("OPPORTUNITY_HISTORY_SIGNING_KEY=%064d", 1))
 	s.fill(t, sample(t))
 	readers := s.readers(t)
@@ -104,7 +105,8 @@ func (f *restored) run(readers []caller, row *result) {
 	set := time.Now()
 	owners := slices.DeleteFunc(slices.Clone(f.stores), func(store string) bool { return store == "redis" })
 	for _, owner := range owners {
-		eventually(t, owner+" is not ready", func() bool { return strings.Contains(f.readiness(owner), api.SetBackCondition) })
+		eventually(t, owner+" is not ready",
+			func() bool { return strings.Contains(f.readiness(owner), api.SetBackCondition) })
 	}
 	noticed := time.Now()
 	honest.next(duration())
@@ -141,14 +143,16 @@ func (f *restored) run(readers []caller, row *result) {
 		for status := range by {
 			require.Contains(t, []int{http.StatusOK, http.StatusServiceUnavailable}, status, c.kind)
 		}
-		figures = append(figures, fmt.Sprintf("%s 503 × %d of %d", c.kind, by[http.StatusServiceUnavailable], by[http.StatusOK]+by[http.StatusServiceUnavailable]))
+		figures = append(figures, fmt.Sprintf("%s 503 × %d of %d", c.kind, by[http.StatusServiceUnavailable],
+			by[http.StatusOK]+by[http.StatusServiceUnavailable]))
 	}
 	if !slices.Contains(owners, "history") {
 		events++
 	}
 	eventually(t, "the catalog has the statuses of history", func() bool { return f.events() == events })
 	f.checkpoint()
-	row.set("0 of %d calls succeed; noticed after %.1f s; %s; normal %.1f s after the decision", len(dying), noticed.Sub(set).Seconds(),
+	row.set("0 of %d calls succeed; noticed after %.1f s; %s; normal %.1f s after the decision", len(dying),
+		noticed.Sub(set).Seconds(),
 		strings.Join(figures, ", "), back.Sub(decided).Seconds())
 }
 

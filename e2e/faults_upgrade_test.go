@@ -30,10 +30,12 @@ func TestFaultsUpgrade(t *testing.T) {
 	row := newResult(t, "rolling upgrade with new tokens and a new pepper, gateway clocks -30, 0 and +30 s",
 		"0 failed calls; a paid period ends within its second by the gateway's clock; no entitlement or key is lost")
 	s := newStackOn(t, parts{relayed: true, clocks: []time.Duration{-30 * time.Second, 0, 30 * time.Second}},
-		"OPPORTUNITY_TIERS=commercial=10000/1000000/100,free=10000/1000000/10", "OPPORTUNITY_SERVICE_CAPACITY=10000000", "OPPORTUNITY_SHUTDOWN_GRACE=1s")
+		"OPPORTUNITY_TIERS=commercial=10000/1000000/100,free=10000/1000000/10", "OPPORTUNITY_SERVICE_CAPACITY=10000000",
+		"OPPORTUNITY_SHUTDOWN_GRACE=1s")
 	s.fill(t, sample(t))
 	u := newUpgrade(t, s)
-	ends := []caller{{kind: "ends", path: historyPath, keys: u.endingKeys()}, {kind: "lasts", path: historyPath, keys: []issued{u.lasts(time.Hour)}}}
+	ends := []caller{{kind: "ends", path: historyPath, keys: u.endingKeys()},
+		{kind: "lasts", path: historyPath, keys: []issued{u.lasts(time.Hour)}}}
 	u.payUntilEnds()
 	tr := sendTo(t, u.pick, rate(), append(s.readers(t), ends...))
 	tr.succeeds()
@@ -94,8 +96,10 @@ type upgrade struct {
 func newUpgrade(t *testing.T, s *stack) *upgrade {
 	t.Helper()
 	u := &upgrade{
-		stack: s, t: t, changed: map[string][]string{}, suffix: map[string]string{}, peppers: []string{pepper}, running: map[string][]*process{},
-		own: map[string]time.Duration{}, probed: map[string]string{}, reachable: slices.Clone(s.gateways), ends: map[string]time.Time{},
+		stack: s, t: t, changed: map[string][]string{}, suffix: map[string]string{}, peppers: []string{pepper},
+		running: map[string][]*process{},
+		own:     map[string]time.Duration{}, probed: map[string]string{}, reachable: slices.Clone(s.gateways),
+		ends: map[string]time.Time{},
 	}
 	for i, gateway := range s.gateways {
 		u.own[gateway] = s.clocks[i]
@@ -142,7 +146,8 @@ func (u *upgrade) pick() string {
 func (u *upgrade) rotate(round int) {
 	rotated, callers := []string{peer.Authquota}, []string{peer.Gateway}
 	if campaign > 0 {
-		rotated, callers = []string{peer.Catalog, peer.History, peer.Authquota}, []string{peer.Gateway, peer.Catalog, peer.History}
+		rotated, callers = []string{peer.Catalog, peer.History, peer.Authquota},
+			[]string{peer.Gateway, peer.Catalog, peer.History}
 	}
 	old, suffix, newest := u.peppers, fmt.Sprintf("-%d", round), fmt.Sprintf("%064x", round+1)
 	u.peppers = append(slices.Clone(old), newest)
@@ -223,14 +228,16 @@ func (u *upgrade) replace(services []string) {
 func (u *upgrade) start(service string, i int) *process {
 	u.t.Helper()
 	listen, operations, admin := storetest.FreeAddress(u.t), storetest.FreeAddress(u.t), storetest.FreeAddress(u.t)
-	env := slices.Concat(u.settings[service], u.changed[service], []string{"OPPORTUNITY_LISTEN=" + listen, "OPPORTUNITY_OPERATIONS_LISTEN=" + operations})
+	env := slices.Concat(u.settings[service], u.changed[service],
+		[]string{"OPPORTUNITY_LISTEN=" + listen, "OPPORTUNITY_OPERATIONS_LISTEN=" + operations})
 	if service != peer.Gateway {
 		p := start(u.t, env, u.program(u.t, service), "serve")
 		ready(u.t, "http://"+operations+"/readyz", p)
 		u.relays[service].Replace(listen)
 		return p
 	}
-	p := start(u.t, slices.Concat(env, []string{"OPPORTUNITY_ADMIN_LISTEN=" + admin}, u.clockSettings(i)), u.program(u.t, service), "serve")
+	p := start(u.t, slices.Concat(env, []string{"OPPORTUNITY_ADMIN_LISTEN=" + admin}, u.clockSettings(i)),
+		u.program(u.t, service), "serve")
 	ready(u.t, "http://"+operations+"/readyz", p)
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -278,7 +285,8 @@ func (u *upgrade) pay(account string, until time.Time) {
 	require.NoError(u.t, err)
 	resp, err := try(u.t.Context(), "http://"+u.relays[peer.Authquota].Address, call{
 		method: http.MethodPut, path: "/internal/v1/entitlements/" + account, body: bytes.NewReader(body),
-		key: tokenBetween(peer.Billing, peer.Authquota) + u.suffix[peer.Authquota], header: map[string]string{"Content-Type": "application/json"},
+		key:    tokenBetween(peer.Billing, peer.Authquota) + u.suffix[peer.Authquota],
+		header: map[string]string{"Content-Type": "application/json"},
 	})
 	require.NoError(u.t, err)
 	require.Less(u.t, resp.StatusCode, 300, "%s", resp.body)

@@ -44,7 +44,8 @@ func TestGeneratedClients(t *testing.T) {
 	t.Run("oapi-codegen", func(t *testing.T) {
 		dir := copyOf(t, "openapi/oapi-codegen")
 		require.NoError(t, os.Mkdir(filepath.Join(dir, "client"), 0o750))
-		command(t, dir, "go", "tool", "oapi-codegen", "-generate", "types,client", "-package", "client", "-o", "client/client.go", file)
+		command(t, dir, "go", "tool", "oapi-codegen", "-generate", "types,client", "-package", "client", "-o",
+			"client/client.go", file)
 		command(t, dir, "go", "build", "-ldflags=-s", "-o", "reader", ".")
 		for _, server := range []string{d.url, tomorrow} {
 			require.Equal(t, want.String(), command(t, dir, "./reader", server))
@@ -95,7 +96,8 @@ func TestGeneratedProgramsHaveTheTypesOfTheSDKs(t *testing.T) {
 			write(fmt.Sprintf("%s%d.py", o.ID, i), programs[3].Code)
 		}
 	}
-	write("pyrightconfig.json", `{"extraPaths": ["`+sdk+`/python"], "pythonVersion": "3.11", "typeCheckingMode": "standard"}`)
+	write("pyrightconfig.json",
+		`{"extraPaths": ["`+sdk+`/python"], "pythonVersion": "3.11", "typeCheckingMode": "standard"}`)
 	command(t, dir, "node", modules+"/pyright/index.js")
 
 	config, err := os.ReadFile("../sdk/typescript/consumer/tsconfig.json")
@@ -156,6 +158,7 @@ func command(t *testing.T, dir string, name string, args ...string) string {
 	var out, errs strings.Builder
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errs
 	cmd.Env = append(clean("GOWORK=off", "GOFLAGS=-mod=mod"), "OPPORTUNITY_KEY="+sharedUp.keys[api.Developer])
-	require.NoError(t, cmd.Run(), "%s %v\n%s%s\nrun the tests with scripts/with-browser, which installs the npm packages", name, args, &out, &errs)
+	require.NoError(t, cmd.Run(), "%s %v\n%s%s\nrun the tests with scripts/with-browser, which installs the npm packages",
+		name, args, &out, &errs)
 	return out.String()
 }

@@ -22,7 +22,8 @@ func TestWhatWasServedIsWhatIsKnownOfThen(t *testing.T) {
 	t.Parallel()
 	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none")
 	u.verb(t, `{"id":"good-one","company":{"name":"Good","website":"https://good.example/"},"applicationUrl":"https://good.example/a",`+
-		`"category":"online","summary":"s","visibility":"published","sources":[{"url":"https://good.example/"}]}`, "listings", "import", "-")
+		`"category":"online","summary":"s","visibility":"published","sources":[{"url":"https://good.example/"}]}`, "listings",
+		"import", "-")
 	key := u.issue(t, api.Commercial).Key
 	type served struct {
 		at           time.Time
@@ -62,12 +63,14 @@ func TestWhatWasServedIsWhatIsKnownOfThen(t *testing.T) {
 	var states []api.VerificationStatus
 	for _, s := range seen {
 		at := s.at.Format(time.RFC3339Nano)
-		then, err := strict[api.HistorySnapshot]([]byte(u.verb(t, "", "history", "show", "good-one", "--at", at, "--output", "json")))
+		then, err := strict[api.HistorySnapshot]([]byte(u.verb(t, "", "history", "show", "good-one", "--at", at, "--output",
+			"json")))
 		require.NoError(t, err)
 		require.Equal(t, s.verification, then.Verification, at)
 		states = append(states, s.verification.Status)
 	}
-	require.Equal(t, []api.VerificationStatus{"unverified", "stale", "verified", "needs-review", "needs-review", "verified"}, states)
+	require.Equal(t, []api.VerificationStatus{"unverified", "stale", "verified", "needs-review", "needs-review",
+		"verified"}, states)
 	text := u.verb(t, "", "history", "show", "good-one")
 	require.Contains(t, text, "status         verified")
 	require.Contains(t, text, "application-link: closed")
@@ -95,7 +98,8 @@ func TestWhatWasServedIsWhatIsKnownOfThen(t *testing.T) {
 	require.Zero(t, code, errs+out)
 	require.Contains(t, out, "everything matches")
 	wrong := fmt.Sprintf("OPPORTUNITY_HISTORY_SIGNING_KEY=%064d", 1)
-	out, _, code = run(t, append(settings, wrong), "", program(t, "history"), "verify", "--against", file, "--output", "json")
+	out, _, code = run(t, append(settings, wrong), "", program(t, "history"), "verify", "--against", file, "--output",
+		"json")
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "no key of this history signed it")
 }

@@ -30,7 +30,8 @@ func TestLintersReportNothing(t *testing.T) {
 		return string(out)
 	}
 	t.Run("spectral", func(t *testing.T) {
-		out := lint(t, "node_modules/@stoplight/spectral-cli/dist/index.js", "lint", "--fail-severity", "hint", "--ruleset", ".spectral.yaml")
+		out := lint(t, "node_modules/@stoplight/spectral-cli/dist/index.js", "lint", "--fail-severity", "hint", "--ruleset",
+			".spectral.yaml")
 		require.Contains(t, out, "No results with a severity of 'hint' or higher found!")
 	})
 	t.Run("redocly", func(t *testing.T) {

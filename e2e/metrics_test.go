@@ -28,7 +28,8 @@ import (
 // labels lists all metric labels. None identifies a person, an account or a key, and none has
 // values that callers choose.
 var labels = []string{
-	"category", "command", "decision", "feed", "field", "loop", "method", "operation", "outcome", "reason", "result", "route", "service", "status",
+	"category", "command", "decision", "feed", "field", "loop", "method", "operation", "outcome", "reason", "result",
+	"route", "service", "status",
 	"store", "template", "tier", "within", "version",
 }
 
@@ -80,7 +81,9 @@ func TestWhatOperatorsWatch(t *testing.T) {
 	s.bill(t)
 	initial := s.scrape(t)
 	s.verb(t, "", "sample")
-	_, errs, code := run(t, append(slices.Clone(s.settings["history"]), "OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS=127.0.0.1/32"), "", program(t, "history"), "check-links")
+	_, errs, code := run(t,
+		append(slices.Clone(s.settings["history"]), "OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS=127.0.0.1/32"), "",
+		program(t, "history"), "check-links")
 	require.Zero(t, code, errs)
 	first := s.issue(t, api.Developer)
 	s.visit(t, first)
@@ -117,7 +120,8 @@ func TestWhatOperatorsWatch(t *testing.T) {
 	for name, family := range after {
 		for _, m := range family.GetMetric() {
 			for _, label := range m.GetLabel() {
-				for _, private := range []string{first.ID, first.Account, first.Key, second.ID, second.Account, second.Key, "acc_", "key_", "oda_", "nobody-knows"} {
+				for _, private := range []string{first.ID, first.Account, first.Key, second.ID, second.Account, second.Key, "acc_",
+					"key_", "oda_", "nobody-knows"} {
 					require.NotContains(t, label.GetValue(), private, name)
 				}
 			}
@@ -128,7 +132,8 @@ func TestWhatOperatorsWatch(t *testing.T) {
 // isOurs reports whether a service exports a metric here. Others are recorded by a rule, those of
 // Prometheus and kube-state-metrics, and those of TLS between services, which pkg/service tests.
 func isOurs(name string) bool {
-	return name != "up" && !strings.Contains(name, ":") && !strings.HasPrefix(name, "kube_") && !strings.HasPrefix(name, "tls_")
+	return name != "up" && !strings.Contains(name, ":") && !strings.HasPrefix(name, "kube_") &&
+		!strings.HasPrefix(name, "tls_")
 }
 
 // selected returns the metrics that a selector selects, by the labels that processes set.
@@ -208,9 +213,12 @@ func gatewaySeries(all map[string]*dto.MetricFamily) []string {
 func (s *stack) bill(t *testing.T) {
 	t.Helper()
 	address, operations := storetest.FreeAddress(t), storetest.FreeAddress(t)
-	env := append(slices.Concat(s.settings["history"], tokens("billing")), "OPPORTUNITY_DATABASE_URL="+storetest.Postgres(t), "OPPORTUNITY_DATABASE_ALLOW_OWNER=true",
-		"OPPORTUNITY_LISTEN="+address, "OPPORTUNITY_OPERATIONS_LISTEN="+operations, "OPPORTUNITY_STRIPE_API_KEY=sk_test_0123456789abcdef",
-		"OPPORTUNITY_STRIPE_WEBHOOK_SECRETS=whsec_0123456789abcdef", "OPPORTUNITY_STRIPE_PRICE=price_0123456789", "OPPORTUNITY_STRIPE_API_BASE=http://"+storetest.FreeAddress(t))
+	env := append(slices.Concat(s.settings["history"], tokens("billing")),
+		"OPPORTUNITY_DATABASE_URL="+storetest.Postgres(t), "OPPORTUNITY_DATABASE_ALLOW_OWNER=true",
+		"OPPORTUNITY_LISTEN="+address, "OPPORTUNITY_OPERATIONS_LISTEN="+operations,
+		"OPPORTUNITY_STRIPE_API_KEY=sk_test_0123456789abcdef",
+		"OPPORTUNITY_STRIPE_WEBHOOK_SECRETS=whsec_0123456789abcdef", "OPPORTUNITY_STRIPE_PRICE=price_0123456789",
+		"OPPORTUNITY_STRIPE_API_BASE=http://"+storetest.FreeAddress(t))
 	_, errs, code := run(t, env, "", program(t, "billing"), "migrate")
 	require.Zero(t, code, "billing migrate: %s", errs)
 	process := start(t, env, program(t, "billing"), "serve")
@@ -220,7 +228,8 @@ func (s *stack) bill(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusBadRequest, resp.StatusCode)
-	eventually(t, "billing has called the processor", func() bool { return s.scrape(t)["billing_processor_seconds"] != nil })
+	eventually(t, "billing has called the processor",
+		func() bool { return s.scrape(t)["billing_processor_seconds"] != nil })
 	require.Contains(t, fmt.Sprint(s.scrape(t)["billing_webhooks_total"]), `value:"bad_signature"`)
 }
 
@@ -229,7 +238,8 @@ func (s *stack) visit(t *testing.T, key issued) {
 	t.Helper()
 	for i := range s.gateways {
 		for path, status := range map[string]int{
-			"/api/v1/opportunities": 200, "/api/jobs": 200, "/api/v1/opportunities/nobody-knows": 404, "/api/v1/opportunities?nobody-knows=1": 400,
+			"/api/v1/opportunities": 200, "/api/jobs": 200, "/api/v1/opportunities/nobody-knows": 404,
+			"/api/v1/opportunities?nobody-knows=1":       400,
 			"/api/v1/opportunities/nobody-knows/history": 404, "/nobody-knows": 404, "/docs": 200, "/account/nobody-knows": 404,
 		} {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.rotate(i)+path, nil)

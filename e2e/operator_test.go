@@ -40,18 +40,21 @@ func TestRefusedFiles(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.Empty(t, out)
 	for _, line := range []string{
-		"line 2 (id bad-two): company.website: ", "line 4 (id bad-four): category: ", "line 5: must be one JSON object: ", "line 6 (id bad-six): summery: ",
+		"line 2 (id bad-two): company.website: ", "line 4 (id bad-four): category: ", "line 5: must be one JSON object: ",
+		"line 6 (id bad-six): summery: ",
 	} {
 		require.Contains(t, errs, line)
 	}
 	require.NotContains(t, errs, "line 1")
-	require.JSONEq(t, `{"format":"opportunity-listings","version":1}`, u.verb(t, "", "listings", "export"), "a header and no listing")
+	require.JSONEq(t, `{"format":"opportunity-listings","version":1}`, u.verb(t, "", "listings", "export"),
+		"a header and no listing")
 
 	require.Equal(t, "Imported the sample records.\n", u.verb(t, "", "sample"))
 	require.Equal(t, "The deployment already has listings: nothing was changed.\n", u.verb(t, "", "sample"))
 	demo := filepath.Join(t.TempDir(), "demo-keys.json")
 	for range 2 {
-		require.Equal(t, "The deployment already has listings: nothing was changed.\n", u.verb(t, "", "sample", "--demo-keys", demo))
+		require.Equal(t, "The deployment already has listings: nothing was changed.\n",
+			u.verb(t, "", "sample", "--demo-keys", demo))
 		text, err := os.ReadFile(demo)
 		require.NoError(t, err)
 		var keys map[api.Tier]string
@@ -61,7 +64,8 @@ func TestRefusedFiles(t *testing.T) {
 	var issued api.KeyList
 	require.NoError(t, json.Unmarshal([]byte(u.verb(t, "", "keys", "list", "--output", "json")), &issued))
 	require.Len(t, issued.Keys, 2*len(api.Tiers), "those of up, and those of the first call")
-	eventually(t, "the sample shows", func() bool { return len(list(t, u.url, u.keys[api.Commercial], "/api/v1/opportunities")) > 60 })
+	eventually(t, "the sample shows",
+		func() bool { return len(list(t, u.url, u.keys[api.Commercial], "/api/v1/opportunities")) > 60 })
 
 	report, errs, code := u.tryVerb(t, listings, "listings", "import", "-", "--output", "json")
 	require.Equal(t, 1, code, errs)
@@ -89,7 +93,8 @@ func TestRefusedFiles(t *testing.T) {
 		large.WriteString(line + strings.Repeat(" ", jsonlines.MaxLine-len(line)-1) + "\n")
 	}
 	require.Greater(t, large.Len(), api.MaxFile)
-	require.Contains(t, u.verb(t, large.String(), "listings", "import", "--yes", "-"), "created 65, updated 0, unchanged 0")
+	require.Contains(t, u.verb(t, large.String(), "listings", "import", "--yes", "-"),
+		"created 65, updated 0, unchanged 0")
 }
 
 // TestRealPlatforms imports 592 real platforms as candidates, and checks that they stay private
@@ -114,7 +119,8 @@ func TestRealPlatforms(t *testing.T) {
 
 	u.verb(t, "", "listings", "publish", "--all", "--yes")
 	eventually(t, "all are listed", func() bool {
-		return decode[api.OpportunityList](t, do(t, u.url, call{path: "/api/v1/opportunities", key: keys.next(t)})).Pagination.Total == 592
+		return decode[api.OpportunityList](t,
+			do(t, u.url, call{path: "/api/v1/opportunities", key: keys.next(t)})).Pagination.Total == 592
 	})
 	all := list(t, u.url, keys.next(t), "/api/v1/opportunities?limit=100")
 	require.Len(t, ids(all), 592)
@@ -127,12 +133,16 @@ func TestRealPlatforms(t *testing.T) {
 	_, published, _ := strings.Cut(exported, "\n")
 	require.Equal(t, sets(t, string(file), "publishedAt", "visibility"), sets(t, published, "publishedAt", "visibility"))
 	require.Contains(t, u.verb(t, "", "listings", "lint", path), "592 listings, no problems")
-	require.Contains(t, u.verb(t, exported, "listings", "import", "--dry-run", "-"), "would create 0, update 0, leave 592 unchanged")
+	require.Contains(t, u.verb(t, exported, "listings", "import", "--dry-run", "-"),
+		"would create 0, update 0, leave 592 unchanged")
 	require.Contains(t, u.verb(t, exported, "listings", "import", "-"), "created 0, updated 0, unchanged 592")
 	table := u.verb(t, "", "listings", "export", "--format", "csv")
-	require.Contains(t, u.verb(t, table, "listings", "import", "--format", "csv", "-"), "created 0, updated 0, unchanged 592")
-	require.Contains(t, u.verb(t, "", "status", "--public-url", u.url, "--calls"), "free set: 0 of at most 10 records\npublished: 592, of them 592 never reviewed")
-	require.Contains(t, u.verb(t, "", "listings", "list", "--search", "123RF"), "123rf  123RF    sell      published   unverified  never")
+	require.Contains(t, u.verb(t, table, "listings", "import", "--format", "csv", "-"),
+		"created 0, updated 0, unchanged 592")
+	require.Contains(t, u.verb(t, "", "status", "--public-url", u.url, "--calls"),
+		"free set: 0 of at most 10 records\npublished: 592, of them 592 never reviewed")
+	require.Contains(t, u.verb(t, "", "listings", "list", "--search", "123RF"),
+		"123rf  123RF    sell      published   unverified  never")
 	require.Contains(t, u.verb(t, "", "listings", "show", "123rf", "--output", "json"), `"action":"published"`)
 
 	u.verb(t, "", "listings", "withdraw", "123rf")
@@ -148,7 +158,8 @@ func TestOlderKeys(t *testing.T) {
 	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none", "OPPORTUNITY_OLDER_KEYS=jb-[0-9a-z-]{20,60}")
 	const key = "jb-a-key-of-another-form-4711"
 	hash := sha256.Sum256([]byte(key))
-	line := `{"sha256":"` + hex.EncodeToString(hash[:]) + `","prefix":"jb-","lastFour":"4711","useCase":"before","tier":"developer","expiresAt":"` +
+	line := `{"sha256":"` + hex.EncodeToString(hash[:]) +
+		`","prefix":"jb-","lastFour":"4711","useCase":"before","tier":"developer","expiresAt":"` +
 		time.Now().AddDate(0, 1, 0).UTC().Format(time.RFC3339) + `"}`
 	ask := func() int { return do(t, u.url, call{path: "/api/v1/opportunities", key: key}).StatusCode }
 	require.Equal(t, http.StatusUnauthorized, ask())
@@ -193,11 +204,14 @@ func TestUsage(t *testing.T) {
 		args string
 		code int
 	}{
-		{"--help", 0}, {"up --help", 0}, {"listings import --help", 0}, {"keys issue --help", 0}, {"accounts grant --help", 0},
+		{"--help", 0}, {"up --help", 0}, {"listings import --help", 0}, {"keys issue --help", 0},
+		{"accounts grant --help", 0},
 		{"nonsense", 2}, {"listings", 2}, {"listings nonsense", 2}, {"listings import", 2}, {"listings import a b", 2},
-		{"listings publish", 2}, {"listings publish x --all", 2}, {"keys issue --tier free", 2}, {"keys issue --tier gold --use-case x", 2},
+		{"listings publish", 2}, {"listings publish x --all", 2}, {"keys issue --tier free", 2},
+		{"keys issue --tier gold --use-case x", 2},
 		{"keys issue --tier free --use-case x --expires-in -1h", 2}, {"keys revoke", 2}, {"accounts grant x gold", 2},
-		{"keys approve", 2}, {"keys decline x", 2}, {"keys import", 2}, {"keys requests x", 2}, {"keys import /no/such/file", 1},
+		{"keys approve", 2}, {"keys decline x", 2}, {"keys import", 2}, {"keys requests x", 2},
+		{"keys import /no/such/file", 1},
 		{"accounts list --output xml", 2}, {"accounts list --nonsense", 2},
 		{"accounts list", 1}, {"listings import /no/such/file", 1},
 	} {
@@ -210,7 +224,8 @@ func TestUsage(t *testing.T) {
 			require.NotEmpty(t, errs)
 		}
 	}
-	_, errs, code := run(t, []string{nowhere, "OPPORTUNITY_DATA_DIR=" + t.TempDir()}, "", program(t, "opportunity"), "accounts", "list")
+	_, errs, code := run(t, []string{nowhere, "OPPORTUNITY_DATA_DIR=" + t.TempDir()}, "", program(t, "opportunity"),
+		"accounts", "list")
 	require.Equal(t, 1, code)
 	require.Contains(t, errs, "OPPORTUNITY_OPERATOR_TOKEN")
 }

@@ -31,7 +31,8 @@ func passes(o api.Opportunity, name, value, province string) bool {
 	case "province":
 		region := "CA-" + strings.ToUpper(province)
 		return slices.ContainsFunc(f.CountryEligibility, func(c api.CountryEligibility) bool {
-			return c.Country == "CA" && c.Status == api.Eligible && len(c.SourceURLs) > 0 && !slices.Contains(c.ExcludedRegions, region) &&
+			return c.Country == "CA" && c.Status == api.Eligible && len(c.SourceURLs) > 0 &&
+				!slices.Contains(c.ExcludedRegions, region) &&
 				(slices.Contains(c.IncludedRegions, region) || c.AllRegions != nil && *c.AllRegions)
 		})
 	case "verified":
@@ -113,7 +114,8 @@ func values(all []api.Opportunity) map[string][]string {
 		"verified": booleans,
 		"category": {"online", "sell", "local", "host"},
 		"checked_after": {
-			edge.Format(time.RFC3339), edge.Format(time.DateOnly), edge.In(time.FixedZone("", -5*3600)).Format(time.RFC3339), "1999-01-01",
+			edge.Format(time.RFC3339), edge.Format(time.DateOnly), edge.In(time.FixedZone("", -5*3600)).Format(time.RFC3339),
+			"1999-01-01",
 		},
 	}
 	for _, b := range api.BoolFacts {
@@ -184,7 +186,8 @@ func TestFilters(t *testing.T) {
 			require.Equal(t, strconv.Itoa(page+1), followed.Get("page"))
 			require.Equal(t, strconv.Itoa(effective), followed.Get("limit"))
 			for name := range params {
-				require.True(t, strings.EqualFold(query.Get(name), followed.Get(name)) || name == "province" || name == "checked_after",
+				require.True(t, strings.EqualFold(query.Get(name), followed.Get(name)) || name == "province" ||
+					name == "checked_after",
 					"%s is %q in next, not %q", name, followed.Get(name), query.Get(name))
 			}
 			query = followed
@@ -228,7 +231,8 @@ func TestFilters(t *testing.T) {
 		}
 	})
 	t.Run("tier caps", func(t *testing.T) {
-		body := decode[api.OpportunityList](t, do(t, d.url, call{path: "/api/v1/opportunities?limit=100", key: d.issue(t, api.Developer).Key}))
+		body := decode[api.OpportunityList](t,
+			do(t, d.url, call{path: "/api/v1/opportunities?limit=100", key: d.issue(t, api.Developer).Key}))
 		require.Equal(t, 50, body.Pagination.Limit)
 		require.Len(t, body.Data, 50)
 		require.Equal(t, fmt.Sprintf("%s/api/v1/opportunities?page=2&limit=50", d.url), *body.Pagination.Next)
@@ -242,7 +246,8 @@ func TestRecordsAgree(t *testing.T) {
 	d := shared(t)
 	keys := spend(d, api.Commercial)
 	for _, o := range list(t, d.url, keys.next(t), "/api/v1/opportunities?limit=100") {
-		detail := decode[api.OpportunityDetail](t, do(t, d.url, call{path: "/api/v1/opportunities/" + o.ID, key: keys.next(t)}))
+		detail := decode[api.OpportunityDetail](t,
+			do(t, d.url, call{path: "/api/v1/opportunities/" + o.ID, key: keys.next(t)}))
 		require.Equal(t, o, detail.Data)
 
 		var events []api.VerificationEvent
@@ -250,7 +255,8 @@ func TestRecordsAgree(t *testing.T) {
 			events = append(events, p.Data...)
 		}
 		require.Len(t, events, o.Verification.HistoryCount, o.ID)
-		require.True(t, slices.IsSortedFunc(events, func(a, b api.VerificationEvent) int { return b.CheckedAt.Compare(a.CheckedAt) }))
+		require.True(t, slices.IsSortedFunc(events,
+			func(a, b api.VerificationEvent) int { return b.CheckedAt.Compare(a.CheckedAt) }))
 		var reviews, links []api.VerificationEvent
 		for _, e := range events {
 			require.Equal(t, o.ID, e.Slug)
@@ -273,7 +279,8 @@ func TestRecordsAgree(t *testing.T) {
 			}
 		}
 		if len(links) > 0 {
-			require.Equal(t, api.ApplicationLink{Outcome: links[0].Outcome, CheckedAt: links[0].CheckedAt}, *o.Verification.ApplicationLink)
+			require.Equal(t, api.ApplicationLink{Outcome: links[0].Outcome, CheckedAt: links[0].CheckedAt},
+				*o.Verification.ApplicationLink)
 		}
 	}
 }

@@ -41,7 +41,8 @@ func (s *stack) signUp(t testing.TB, email string) *person {
 	p.post(http.StatusSeeOther, "/account/confirm", "token", p.token(p.link("confirm-address")), "password", p.password)
 	seed := seedOnPage.FindStringSubmatch(p.get(http.StatusOK, "/account/authenticator"))
 	require.NotNil(t, seed)
-	done := p.post(http.StatusOK, "/account/authenticator", "code", totp(t, strings.ReplaceAll(seed[1], " ", ""), time.Now()))
+	done := p.post(http.StatusOK, "/account/authenticator", "code",
+		totp(t, strings.ReplaceAll(seed[1], " ", ""), time.Now()))
 	for _, code := range codesOnPage.FindAllStringSubmatch(done, -1) {
 		p.codes = append(p.codes, code[1])
 	}
@@ -97,9 +98,10 @@ func (p *person) post(status int, path string, fields ...string) string {
 	for i := 0; i < len(fields); i += 2 {
 		form.Set(fields[i], fields[i+1])
 	}
-	return p.send(status, call{method: http.MethodPost, path: path, body: strings.NewReader(form.Encode()), header: map[string]string{
-		"Content-Type": "application/x-www-form-urlencoded", "Origin": p.s.publicURL, "Sec-Fetch-Site": "same-origin",
-	}})
+	return p.send(status, call{method: http.MethodPost, path: path, body: strings.NewReader(form.Encode()),
+		header: map[string]string{
+			"Content-Type": "application/x-www-form-urlencoded", "Origin": p.s.publicURL, "Sec-Fetch-Site": "same-origin",
+		}})
 }
 
 // send sends the cookies of the browser and saves those of the response, although they are for
@@ -122,7 +124,8 @@ func (p *person) send(status int, c call) string {
 // totp returns the code that an authenticator app shows at a time.
 func totp(t testing.TB, seed string, at time.Time) string {
 	t.Helper()
-	key, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(strings.TrimRight(strings.ToUpper(seed), "="))
+	key, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(strings.TrimRight(strings.ToUpper(seed),
+		"="))
 	require.NoError(t, err)
 	mac := hmac.New(sha1.New, key)
 	require.NoError(t, binary.Write(mac, binary.BigEndian, at.Unix()/30))

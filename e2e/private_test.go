@@ -59,7 +59,8 @@ func TestNothingPrivateGetsOut(t *testing.T) {
 		look(call{path: "/api/v1/opportunities/" + o.ID + "/history?limit=100"})
 	}
 	for _, path := range []string{
-		"/api/v1/opportunities?limit=100", "/api/v1/changes?limit=100", "/api/jobs?limit=100", "/api/v1/opportunities?verified=false", "/api/v1/opportunities?limit=x",
+		"/api/v1/opportunities?limit=100", "/api/v1/changes?limit=100", "/api/jobs?limit=100",
+		"/api/v1/opportunities?verified=false", "/api/v1/opportunities?limit=x",
 		"/openapi.yaml", "/openapi.json", "/docs", "/docs/errors", "/",
 	} {
 		look(call{path: path})

@@ -31,7 +31,8 @@ var built = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	remove = func() { _ = os.RemoveAll(dir) }
-	build := exec.CommandContext(context.Background(), "go", "build", "-ldflags=-s", "-o", dir+"/", // without debug information, which takes a third of the time to link
+	// without debug information, which takes a third of the time to link
+	build := exec.CommandContext(context.Background(), "go", "build", "-ldflags=-s", "-o", dir+"/",
 		"opportunity.internal/cmd/opportunity",
 		"opportunity.internal/services/gateway/cmd/gateway",
 		"opportunity.internal/services/catalog/cmd/catalog",

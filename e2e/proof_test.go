@@ -32,10 +32,12 @@ func TestEventIsProvedToAReaderOutside(t *testing.T) {
 	settings := []string{"OPPORTUNITY_LINK_CHECKS=false", "OPPORTUNITY_HISTORY_LOG_NAME=opportunity.example/log"}
 	u := upWith(t, dir, "none", settings...)
 	u.verb(t, `{"id":"good-one","company":{"name":"Good","website":"https://good.example/"},"applicationUrl":"https://good.example/a",`+
-		`"category":"online","summary":"s","visibility":"published","sources":[{"url":"https://good.example/"}]}`, "listings", "import", "-")
+		`"category":"online","summary":"s","visibility":"published","sources":[{"url":"https://good.example/"}]}`, "listings",
+		"import", "-")
 	check := func(note string) string {
 		at := time.Now().UTC().Add(-time.Hour).Format(time.RFC3339)
-		return `{"slug":"good-one","sourceUrls":["https://good.example/"],"note":"` + note + `","checkedAt":"` + at + `","checkType":"application-link","outcome":"reachable"}`
+		return `{"slug":"good-one","sourceUrls":["https://good.example/"],"note":"` + note + `","checkedAt":"` + at +
+			`","checkType":"application-link","outcome":"reachable"}`
 	}
 	read := func(path string) (r response) { // polls use up what a network may read without a key
 		eventually(t, "the network may read", func() bool {
@@ -46,7 +48,8 @@ func TestEventIsProvedToAReaderOutside(t *testing.T) {
 	}
 	checkpoint := func() string { return string(read("/log/checkpoint").body) }
 	u.verb(t, check("first"), "events", "append", "-")
-	eventually(t, "the first event is covered", func() bool { return strings.HasPrefix(checkpoint(), "opportunity.example/log\n1\n") })
+	eventually(t, "the first event is covered",
+		func() bool { return strings.HasPrefix(checkpoint(), "opportunity.example/log\n1\n") })
 	document := decode[struct {
 		Origin, Checkpoint    string
 		PublicKeys, Witnesses []string
@@ -64,7 +67,8 @@ func TestEventIsProvedToAReaderOutside(t *testing.T) {
 	cosigned := func(events string) func() bool {
 		return func() bool {
 			text := checkpoint()
-			return strings.HasPrefix(text, "opportunity.example/log\n"+events+"\n") && strings.Contains(text, "\n— witness.example ")
+			return strings.HasPrefix(text, "opportunity.example/log\n"+events+"\n") &&
+				strings.Contains(text, "\n— witness.example ")
 		}
 	}
 	eventually(t, "the second event is cosigned", cosigned("2"))
@@ -74,7 +78,8 @@ func TestEventIsProvedToAReaderOutside(t *testing.T) {
 	require.Equal(t, http.StatusOK, proof.StatusCode)
 	samples, err := goSamples() // with the command of the SDKs
 	require.NoError(t, err)
-	command, outside := filepath.Join(samples, "opportunity-data"), []string{"verify", "-", "--key", logKey, "--witness", witnessKey}
+	command, outside := filepath.Join(samples, "opportunity-data"),
+		[]string{"verify", "-", "--key", logKey, "--witness", witnessKey}
 	out, errs, code := run(t, nil, string(proof.body), command, outside...)
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "by witness.example")
@@ -89,7 +94,8 @@ func TestEventIsProvedToAReaderOutside(t *testing.T) {
 	u = startUp(t, backup, "none", settings...) // it may never be ready: history may notice first
 	eventually(t, "history notices that it was set back", func() bool {
 		resp, err := try(t.Context(), u.adminURL, call{path: "/readyz"})
-		return err == nil && resp.StatusCode == http.StatusServiceUnavailable && strings.Contains(u.out.String()+u.logged(t), "database set back")
+		return err == nil && resp.StatusCode == http.StatusServiceUnavailable &&
+			strings.Contains(u.out.String()+u.logged(t), "database set back")
 	})
 	_, errs, code = u.tryVerb(t, check("another second"), "events", "append", "-")
 	require.Equal(t, 1, code)

@@ -104,7 +104,8 @@ func runCommand(t *testing.T, dir, address, key string, command ...string) strin
 // pages of a walk, and then by the changes.
 func TestCopiesEqualTheAPI(t *testing.T) {
 	t.Parallel()
-	u := up(t, filepath.Join(t.TempDir(), "data"), "OPPORTUNITY_LINK_CHECKS=false", "OPPORTUNITY_TIERS=free=9/90/10,developer=90/900/3,commercial=6000/9000/100")
+	u := up(t, filepath.Join(t.TempDir(), "data"), "OPPORTUNITY_LINK_CHECKS=false",
+		"OPPORTUNITY_TIERS=free=9/90/10,developer=90/900/3,commercial=6000/9000/100")
 	ids := u.copied(t)
 	require.Greater(t, len(ids), 9)
 	withdrawn := map[string]bool{}
@@ -212,7 +213,8 @@ func duringWalk(t *testing.T, address string, change func()) (proxy string, requ
 // listed returns the records of the API in its order.
 func (d deployment) listed(t *testing.T) []api.Opportunity {
 	t.Helper()
-	return decode[api.OpportunityList](t, do(t, d.url, call{path: "/api/v1/opportunities?limit=100", key: d.keys[api.Commercial]})).Data
+	return decode[api.OpportunityList](t,
+		do(t, d.url, call{path: "/api/v1/opportunities?limit=100", key: d.keys[api.Commercial]})).Data
 }
 
 // copied returns the records of the API by id.
@@ -247,7 +249,8 @@ func (d deployment) withdraw(t *testing.T, id string) {
 	t.Helper()
 	d.verb(t, "", "listings", "withdraw", id)
 	eventually(t, id+" is gone", func() bool {
-		return do(t, d.url, call{path: "/api/v1/opportunities/" + id, key: d.keys[api.Commercial]}).StatusCode == http.StatusNotFound
+		return do(t, d.url, call{path: "/api/v1/opportunities/" + id,
+			key: d.keys[api.Commercial]}).StatusCode == http.StatusNotFound
 	})
 }
 
@@ -255,8 +258,9 @@ func (d deployment) withdraw(t *testing.T, id string) {
 func (d deployment) review(t *testing.T, id, facts string) {
 	t.Helper()
 	before := d.copied(t)[id].Verification.ReviewCount
-	_, err := d.operate(t.Context(), "/events/append", `{"slug":"`+id+`","checkedAt":"`+time.Now().UTC().Format(time.RFC3339Nano)+`","checkType":"review","outcome":"verified","note":"",`+
-		`"sourceUrls":["https://source.example/"],"facts":`+apitest.WholeFacts(facts)+`}`)
+	_, err := d.operate(t.Context(), "/events/append",
+		`{"slug":"`+id+`","checkedAt":"`+time.Now().UTC().Format(time.RFC3339Nano)+`","checkType":"review","outcome":"verified","note":"",`+
+			`"sourceUrls":["https://source.example/"],"facts":`+apitest.WholeFacts(facts)+`}`)
 	require.NoError(t, err)
 	eventually(t, id+" shows its review", func() bool { return d.copied(t)[id].Verification.ReviewCount > before })
 }

@@ -24,7 +24,8 @@ func TestLimitsAreExactOverThreeGateways(t *testing.T) {
 		t.Run(string(tier.Tier), func(t *testing.T) {
 			const more = 17
 			key := s.issue(t, tier.Tier)
-			second := s.issue(t, tier.Tier, fmt.Sprintf(`"account":%q`, key.Account)) // another key of the same account shares its quota
+			// another key of the same account shares its quota
+			second := s.issue(t, tier.Tier, fmt.Sprintf(`"account":%q`, key.Account))
 			limit := tier.Limits.PerMinute
 			got := map[int]int{}
 			send := func(n int, key string) {
@@ -133,7 +134,8 @@ func TestDay(t *testing.T) {
 	s := newStack(t, "OPPORTUNITY_TIERS=free=10/30/10")
 	key := s.issue(t, api.Free)
 	for spent := 0; spent < 30; spent += 10 {
-		require.Equal(t, http.StatusOK, decided(t, s.gateways[1], call{path: "/api/v1/opportunities", key: key.Key}).StatusCode)
+		require.Equal(t, http.StatusOK,
+			decided(t, s.gateways[1], call{path: "/api/v1/opportunities", key: key.Key}).StatusCode)
 		by, _ := statuses(t, 9, s.rotate, call{path: "/api/v1/opportunities", key: key.Key})
 		require.Equal(t, map[int]int{200: 9}, by)
 		s.usedToday(t, key.Account, spent+10)
@@ -162,7 +164,8 @@ func TestChangesHoldOnTheNextRequest(t *testing.T) {
 		}
 	}
 	key := s.issue(t, api.Commercial)
-	other, err := strict[issued]([]byte(s.verb(t, "", "keys", "issue", "--account", key.Account, "--use-case", "second key", "--output", "json")))
+	other, err := strict[issued]([]byte(s.verb(t, "", "keys", "issue", "--account", key.Account, "--use-case",
+		"second key", "--output", "json")))
 	require.NoError(t, err)
 	everywhere(key, plain, 200, "")
 	everywhere(other, plain, 200, "")
@@ -197,7 +200,8 @@ func TestChangesHoldOnTheNextRequest(t *testing.T) {
 func TestKeyLife(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	key, err := strict[issued]([]byte(s.verb(t, "", "keys", "issue", "--tier", "commercial", "--use-case", "short", "--expires-in", "1s", "--output", "json")))
+	key, err := strict[issued]([]byte(s.verb(t, "", "keys", "issue", "--tier", "commercial", "--use-case", "short",
+		"--expires-in", "1s", "--output", "json")))
 	require.NoError(t, err)
 	expires, err := time.Parse(time.RFC3339, key.Expires)
 	require.NoError(t, err)

@@ -62,7 +62,8 @@ func TestPostgresStops(t *testing.T) {
 		l.cut()
 	}
 	for _, gateway := range s.gateways {
-		require.Len(t, decode[api.OpportunityList](t, decided(t, gateway, call{path: "/api/v1/opportunities", key: key.Key})).Data, 10)
+		require.Len(t, decode[api.OpportunityList](t,
+			decided(t, gateway, call{path: "/api/v1/opportunities", key: key.Key})).Data, 10)
 		a := decided(t, gateway, call{path: "/api/v1/opportunities/maple-scribe", key: key.Key})
 		require.Equal(t, http.StatusOK, a.StatusCode)
 		a = do(t, gateway, call{path: "/api/v1/opportunities/maple-scribe/history", key: key.Key})
@@ -78,7 +79,8 @@ func TestPostgresStops(t *testing.T) {
 	}
 	for _, gateway := range s.gateways {
 		eventually(t, "history recovers", func() bool {
-			return do(t, gateway, call{path: "/api/v1/opportunities/maple-scribe/history", key: key.Key}).StatusCode == http.StatusOK
+			return do(t, gateway, call{path: "/api/v1/opportunities/maple-scribe/history",
+				key: key.Key}).StatusCode == http.StatusOK
 		})
 		eventually(t, "unknown keys are resolved", func() bool {
 			return do(t, gateway, call{path: "/api/v1/opportunities", key: unknown.Key}).StatusCode == http.StatusOK
@@ -92,14 +94,16 @@ func TestNoTokenNoEntry(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	for _, c := range []struct{ method, path string }{
-		{http.MethodGet, "/operator/v1/accounts"}, {http.MethodPost, "/operator/v1/keys"}, {http.MethodGet, "/operator/v1/listings/export"},
+		{http.MethodGet, "/operator/v1/accounts"}, {http.MethodPost, "/operator/v1/keys"},
+		{http.MethodGet, "/operator/v1/listings/export"},
 	} {
 		for _, token := range []string{"", tokenBetween(peer.Gateway, peer.Authquota), "wrong"} {
 			a := do(t, s.adminURL, call{method: c.method, path: c.path, key: token})
 			require.Equal(t, http.StatusUnauthorized, a.StatusCode, "%s %s", c.path, token)
 		}
 		for _, gateway := range s.gateways { // the public side has no such path
-			require.Equal(t, http.StatusNotFound, do(t, gateway, call{method: c.method, path: c.path, key: operatorToken}).StatusCode)
+			require.Equal(t, http.StatusNotFound,
+				do(t, gateway, call{method: c.method, path: c.path, key: operatorToken}).StatusCode)
 		}
 	}
 }

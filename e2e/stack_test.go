@@ -34,18 +34,19 @@ const (
 type stack struct {
 	deployment // of the first gateway
 
-	gateways   []string                    // public addresses
-	operations []string                    // addresses of the operations ports
-	settings   map[string][]string         // by service; of the last gateway
-	mail       string                      // folder with the mails that authquota has sent
-	publicURL  string                      // in mails and pages; the first gateway's address when the stack started
-	redis      *redistest.Server           // nil for a stack with another one
-	databases  map[string]string           // URL of each service's database, as the owner of the schema
-	clock      string                      // file with the seconds by which the clocks of Redis and of clock gateways are wrong
-	clocks     []time.Duration             // by which the clocks of the gateways are wrong; nil for ordinary gateways
-	links      map[[2]string]*link         // by client and server: services, "redis" and "postgres"
-	relays     map[string]*storetest.Proxy // by service
-	processes  []*process
+	gateways   []string            // public addresses
+	operations []string            // addresses of the operations ports
+	settings   map[string][]string // by service; of the last gateway
+	mail       string              // folder with the mails that authquota has sent
+	publicURL  string              // in mails and pages; the first gateway's address when the stack started
+	redis      *redistest.Server   // nil for a stack with another one
+	databases  map[string]string   // URL of each service's database, as the owner of the schema
+	// file with the seconds by which the clocks of Redis and of clock gateways are wrong
+	clock     string
+	clocks    []time.Duration             // by which the clocks of the gateways are wrong; nil for ordinary gateways
+	links     map[[2]string]*link         // by client and server: services, "redis" and "postgres"
+	relays    map[string]*storetest.Proxy // by service
+	processes []*process
 }
 
 // newStack starts a stack, empty, as its operator would: migrations as the owner of the schema,
@@ -58,13 +59,14 @@ func newStack(t testing.TB, settings ...string) *stack {
 // parts are parts of a stack that differ from the usual ones: a Redis of the stack, and the
 // Postgres of all tests, with links to them.
 type parts struct {
-	redis    string          // URL
-	redisDir string          // if not empty, the Redis of the stack appends its data to files there
-	database func() string   // creates a database and returns its URL
-	relayed  bool            // services are reached through relays, so that their processes can be replaced
-	clocks   []time.Duration // if not nil, the gateways have clocks that are wrong by this much and follow the clock of Redis
-	ahead    time.Duration   // by which these clocks are ahead from the start
-	billing  bool            // billing runs, with its sandbox
+	redis    string        // URL
+	redisDir string        // if not empty, the Redis of the stack appends its data to files there
+	database func() string // creates a database and returns its URL
+	relayed  bool          // services are reached through relays, so that their processes can be replaced
+	// if not nil, the gateways have clocks that are wrong by this much and follow the clock of Redis
+	clocks  []time.Duration
+	ahead   time.Duration // by which these clocks are ahead from the start
+	billing bool          // billing runs, with its sandbox
 }
 
 // newStackOn is newStack with other parts.
@@ -86,7 +88,8 @@ func newStackOn(t testing.TB, at parts, settings ...string) *stack {
 				token: []string{"OPPORTUNITY_OPERATOR_TOKEN=" + operatorToken}, keys: map[api.Tier]string{},
 			}
 		}
-		a.serve("gateway", hostOf(t, gateway), slices.Concat([]string{"OPPORTUNITY_ADMIN_LISTEN=" + admin}, a.clockSettings(i))...)
+		a.serve("gateway", hostOf(t, gateway), slices.Concat([]string{"OPPORTUNITY_ADMIN_LISTEN=" + admin},
+			a.clockSettings(i))...)
 		defer ready(t, "http://"+admin+"/readyz", a.processes...)
 	}
 	return a.stack
@@ -215,7 +218,8 @@ func tokens(service string) []string {
 	for _, caller := range peer.CallersOf(service) {
 		accepted = append(accepted, caller+":"+tokenBetween(caller, service))
 	}
-	return []string{"OPPORTUNITY_PEER_TOKENS=" + strings.Join(sent, ","), "OPPORTUNITY_CALLER_TOKENS=" + strings.Join(accepted, ",")}
+	return []string{"OPPORTUNITY_PEER_TOKENS=" + strings.Join(sent, ","), "OPPORTUNITY_CALLER_TOKENS=" +
+		strings.Join(accepted, ",")}
 }
 
 func tokenBetween(caller, called string) string {
@@ -274,7 +278,8 @@ func (s *stack) fill(t testing.TB, from deployment) {
 	ours := spend(s.deployment, api.Commercial)
 	for _, gateway := range s.gateways {
 		eventually(t, "the events show", func() bool {
-			got := decode[api.OpportunityList](t, do(t, gateway, call{path: "/api/v1/opportunities?checked_after=2000-01-01", key: ours.next(t)}))
+			got := decode[api.OpportunityList](t,
+				do(t, gateway, call{path: "/api/v1/opportunities?checked_after=2000-01-01", key: ours.next(t)}))
 			return got.Pagination.Total == verified
 		})
 	}
@@ -294,7 +299,9 @@ func (s *stack) query(t testing.TB, service, query string) (text string) {
 // authquota. A restore that loses only later ones is not noticed.
 func (s *stack) changesAreSeen(t testing.TB) {
 	t.Helper()
-	for store, newest := range map[string]string{"catalog": "SELECT value::text FROM change_sequence", "authquota": "SELECT value::text FROM change_sequence", "history": "SELECT max(sequence)::text FROM verification_events"} {
+	for store, newest := range map[string]string{"catalog": "SELECT value::text FROM change_sequence",
+		"authquota": "SELECT value::text FROM change_sequence",
+		"history":   "SELECT max(sequence)::text FROM verification_events"} {
 		eventually(t, "a gateway has seen the newest change of "+store, func() bool {
 			seen, _ := setback.Parse(s.redis.Client().HGet(t.Context(), counter.Marks, store).Val())
 			return strconv.FormatInt(seen.Sequence, 10) == s.query(t, store, newest)

@@ -25,13 +25,15 @@ func TestRejectedTokensAreNamed(t *testing.T) {
 	}
 	fault := func(caller string) string {
 		called := pairs[caller]
-		return "the token of " + caller + " is rejected: compare " + called + ":... in OPPORTUNITY_PEER_TOKENS of " + caller + " with " + caller +
+		return "the token of " + caller + " is rejected: compare " + called + ":... in OPPORTUNITY_PEER_TOKENS of " + caller +
+			" with " + caller +
 			":... in OPPORTUNITY_CALLER_TOKENS of " + called
 	}
 	wrong := map[string][]string{}
 	for caller, called := range pairs {
 		for _, setting := range s.settings[caller] {
-			wrong[caller] = append(wrong[caller], strings.ReplaceAll(setting, tokenBetween(caller, called), strings.Repeat("x", 32)))
+			wrong[caller] = append(wrong[caller], strings.ReplaceAll(setting, tokenBetween(caller, called),
+				strings.Repeat("x", 32)))
 		}
 		at := slices.IndexFunc(s.processes, func(p *process) bool { return p.name == caller+" serve" })
 		s.processes[at].interrupt(t)

@@ -128,13 +128,15 @@ func TestOneTrace(t *testing.T) {
 	received := new(spans)
 	receiver := httptest.NewServer(received)
 	defer receiver.Close()
-	s := newStack(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+receiver.URL, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", "OTEL_BSP_SCHEDULE_DELAY=50",
+	s := newStack(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+receiver.URL, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
+		"OTEL_BSP_SCHEDULE_DELAY=50",
 		"OPPORTUNITY_LOG_LEVEL=DEBUG",             // so that the services behind the gateway log requests that succeed
 		"OPPORTUNITY_TRUSTED_PROXIES=127.0.0.0/8") // so that the gateway continues the trace of the test
 	key := s.issue(t, api.Developer).Key // not cached by the gateway yet
 	get := func(path, id string, status int) response {
 		t.Helper()
-		a := do(t, s.url, call{path: path, key: key, header: map[string]string{"traceparent": "00-" + id + "-b7ad6b7169203331-01"}})
+		a := do(t, s.url, call{path: path, key: key, header: map[string]string{"traceparent": "00-" + id +
+			"-b7ad6b7169203331-01"}})
 		require.Equal(t, status, a.StatusCode)
 		return a
 	}
@@ -151,12 +153,15 @@ func TestOneTrace(t *testing.T) {
 		})
 		return text
 	}
-	const list, history, outage = "0af7651916cd43dd8448eb211c80319c", "1bf7651916cd43dd8448eb211c80319d", "2cf7651916cd43dd8448eb211c80319e"
+	const list, history, outage = "0af7651916cd43dd8448eb211c80319c", "1bf7651916cd43dd8448eb211c80319d",
+		"2cf7651916cd43dd8448eb211c80319e"
 	request := get("/api/v1/opportunities?country=CA", list, http.StatusOK).Header.Get(api.RequestIDHeader)
-	text := has(list, "gateway GET /api/v1/opportunities", "gateway EVALSHA", "gateway POST authquota", "authquota POST /internal/v1/principals",
+	text := has(list, "gateway GET /api/v1/opportunities", "gateway EVALSHA", "gateway POST authquota",
+		"authquota POST /internal/v1/principals",
 		"authquota SELECT ", "catalog GET /api/v1/opportunities")
 	_ = get("/api/v1/opportunities/maple-scribe/history", history, http.StatusNotFound)
-	text += has(history, "gateway GET /api/v1/opportunities/{id}/history", "gateway EVALSHA", "history GET", "history SELECT")
+	text += has(history, "gateway GET /api/v1/opportunities/{id}/history", "gateway EVALSHA", "history GET",
+		"history SELECT")
 	require.Empty(t, received.roots(), "background loops are not traced")
 
 	s.redis.Stop()

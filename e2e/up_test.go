@@ -35,7 +35,8 @@ func (d deployment) verb(t testing.TB, stdin string, args ...string) string {
 
 func (d deployment) tryVerb(t testing.TB, stdin string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	return run(t, append([]string{"OPPORTUNITY_ADMIN_URL=" + d.adminURL}, d.token...), stdin, program(t, "opportunity"), args...)
+	return run(t, append([]string{"OPPORTUNITY_ADMIN_URL=" + d.adminURL}, d.token...), stdin, program(t, "opportunity"),
+		args...)
 }
 
 // operate posts to a path of the operator API, as a verb does, whose process takes a tenth of a
@@ -50,7 +51,8 @@ func (d deployment) operate(ctx context.Context, path, body string) ([]byte, err
 		token = strings.TrimSpace(string(text))
 	}
 	a, err := try(ctx, d.adminURL, call{
-		method: http.MethodPost, path: "/operator/v1" + path, key: token, header: map[string]string{"Content-Type": "application/json"}, body: strings.NewReader(body),
+		method: http.MethodPost, path: "/operator/v1" + path, key: token,
+		header: map[string]string{"Content-Type": "application/json"}, body: strings.NewReader(body),
 	})
 	if err == nil && a.StatusCode/100 != 2 {
 		err = fmt.Errorf("%s: %d %s", path, a.StatusCode, a.body)
@@ -121,7 +123,8 @@ func startUp(t testing.TB, dir, seed string, settings ...string) upProcess {
 	t.Helper()
 	public, admin := storetest.FreeAddress(t), storetest.FreeAddress(t)
 	u := upProcess{dir: dir, deployment: deployment{
-		url: strings.Replace("http://"+public, "127.0.0.1", "localhost", 1), adminURL: "http://" + admin, token: []string{"OPPORTUNITY_DATA_DIR=" + dir}, keys: map[api.Tier]string{},
+		url: strings.Replace("http://"+public, "127.0.0.1", "localhost", 1), adminURL: "http://" + admin,
+		token: []string{"OPPORTUNITY_DATA_DIR=" + dir}, keys: map[api.Tier]string{},
 	}}
 	u.process = start(t, settings, program(t, "opportunity"),
 		"up", "--listen", public, "--admin-listen", admin, "--data-dir", dir, "--seed", seed)
@@ -131,7 +134,8 @@ func startUp(t testing.TB, dir, seed string, settings ...string) upProcess {
 // ofConsumers are the tests that need only a deployment with the sample. With OPPORTUNITY_E2E_URL
 // only these run.
 var ofConsumers = []string{
-	"TestAccountPagesAreReachable", "TestChargesAndHeaders", "TestCompression", "TestDescriptionIsServed", "TestErrors", "TestFilters",
+	"TestAccountPagesAreReachable", "TestChargesAndHeaders", "TestCompression", "TestDescriptionIsServed", "TestErrors",
+	"TestFilters",
 	"TestRecordsAgree", "TestRubbishOnTheSocket",
 }
 
@@ -145,7 +149,8 @@ var (
 // shared returns the shared deployment for a test in ofConsumers.
 func shared(t *testing.T) deployment {
 	t.Helper()
-	require.Contains(t, ofConsumers, t.Name(), "without its name there it never runs against a deployment that is already there")
+	require.Contains(t, ofConsumers, t.Name(),
+		"without its name there it never runs against a deployment that is already there")
 	return sample(t)
 }
 

@@ -51,9 +51,11 @@ func shownInREADME(t *testing.T, u upProcess) {
 	_, block, found := strings.Cut(string(readme), "```console\n$ make run\n")
 	require.True(t, found)
 	block, _, _ = strings.Cut(block, "```")
-	eventually(t, "the first start has printed everything", func() bool { return strings.Contains(u.out.String(), "Ctrl-C") })
+	eventually(t, "the first start has printed everything",
+		func() bool { return strings.Contains(u.out.String(), "Ctrl-C") })
 	secret := regexp.MustCompile(`oda_test_\w+|localhost:\d+/sign-in/once\?code=[\w-]+`)
-	printed := strings.NewReplacer(u.url, "http://localhost:8080", u.adminURL, "http://127.0.0.1:8081", u.dir, "/home/you/opportunity/.opportunity").Replace(u.out.String())
+	printed := strings.NewReplacer(u.url, "http://localhost:8080", u.adminURL, "http://127.0.0.1:8081", u.dir,
+		"/home/you/opportunity/.opportunity").Replace(u.out.String())
 	require.Equal(t, secret.ReplaceAllString(block, "SECRET"), secret.ReplaceAllString(printed, "SECRET"))
 }
 
@@ -85,7 +87,8 @@ func TestQuickStart(t *testing.T) {
 	}
 	detail := decode[api.OpportunityDetail](t, do(t, u.url, call{path: "/api/v1/opportunities/" + all[0].ID, key: key}))
 	require.Equal(t, all[0], detail.Data)
-	events := decode[api.EventList](t, do(t, u.url, call{path: "/api/v1/opportunities/" + all[0].ID + "/history", key: key}))
+	events := decode[api.EventList](t,
+		do(t, u.url, call{path: "/api/v1/opportunities/" + all[0].ID + "/history", key: key}))
 	require.NotEmpty(t, events.Data)
 	require.Len(t, ids(list(t, u.url, u.keys[api.Free], "/api/v1/opportunities")), 10)
 
@@ -130,7 +133,8 @@ func TestKilledFirstStart(t *testing.T) {
 	for _, until := range []string{"operator-token", "seed.json", "demo-keys.json"} {
 		t.Run(until, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
-			cut := start(t, nil, program(t, "opportunity"), "up", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", dir)
+			cut := start(t, nil, program(t, "opportunity"), "up", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
+				"--data-dir", dir)
 			eventually(t, until+" is there", func() bool {
 				_, err := os.Stat(filepath.Join(dir, until))
 				return err == nil
@@ -184,9 +188,12 @@ func TestRefusedStarts(t *testing.T) {
 		code int
 		says string
 	}{
-		{"data directory in use", []string{"--data-dir", dir, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, 1, "in use by another process"},
-		{"port in use", []string{"--data-dir", other, "--listen", public, "--admin-listen", "127.0.0.1:0"}, 1, public + " is in use"},
-		{"admin port in use", []string{"--data-dir", other, "--listen", "127.0.0.1:0", "--admin-listen", admin}, 1, admin + " is in use"},
+		{"data directory in use", []string{"--data-dir", dir, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, 1,
+			"in use by another process"},
+		{"port in use", []string{"--data-dir", other, "--listen", public, "--admin-listen", "127.0.0.1:0"}, 1, public +
+			" is in use"},
+		{"admin port in use", []string{"--data-dir", other, "--listen", "127.0.0.1:0", "--admin-listen", admin}, 1, admin +
+			" is in use"},
 		{"unknown seed", []string{"--data-dir", other, "--seed", "real"}, 2, "--seed"},
 		{"unknown flag", []string{"--port", "1"}, 2, "--port"},
 	} {
@@ -201,7 +208,8 @@ func TestRefusedStarts(t *testing.T) {
 		})
 	}
 	require.NoDirExists(t, other)
-	require.Equal(t, http.StatusOK, do(t, u.url, call{path: "/api/v1/opportunities", key: u.keys[api.Developer]}).StatusCode)
+	require.Equal(t, http.StatusOK,
+		do(t, u.url, call{path: "/api/v1/opportunities", key: u.keys[api.Developer]}).StatusCode)
 }
 
 // TestCtrlCDrains checks that open requests complete after Ctrl-C, and that new connections are

@@ -91,7 +91,8 @@ func TestPodsAreRestricted(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	require.NoError(t, err)
 	for name, pod := range pods(t) {
-		for _, result := range evaluator.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec) {
+		for _, result := range evaluator.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted,
+			Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec) {
 			require.True(t, result.Allowed, "%s: %s: %s", name, result.ForbiddenReason, result.ForbiddenDetail)
 		}
 		require.False(t, *pod.Spec.AutomountServiceAccountToken, name)

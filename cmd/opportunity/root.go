@@ -60,7 +60,8 @@ With --output json, results are JSON on standard output and errors are JSON on s
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(up.Command(), up.BackupCommand(), desk.Command(), versionCommand())
 	root.AddCommand(verbs.Commands()...)
-	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}",
+		"{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd() // uses the output that is set at this point
 	root.SetFlagErrorFunc(flagError)

@@ -105,25 +105,31 @@ func TestExitCodes(t *testing.T) {
 		args   string
 		exit   int
 	}{
-		"no command":     {exit: success},
-		"help":           {args: "help keys", exit: success},
-		"flag help":      {args: "keys issue --help", exit: success},
-		"version":        {args: "version", exit: success},
-		"version flag":   {args: "--version", exit: success},
-		"completion":     {args: "completion bash", exit: success},
-		"done":           {200, `{}`, "keys revoke a", success},
-		"not found":      {404, invalid("key", "not_found", "There is no key with this id."), "keys revoke a", failure},
-		"rejected":       {403, refusal("account_suspended", "The account is closed."), "keys issue --tier free --use-case x", failure},
-		"unavailable":    {503, refusal("service_unavailable", "The service is temporarily unavailable."), "accounts list", failure},
-		"file rejected":  {200, `{"applied":false,"refused":[{"line":1,"problems":[{"path":"id","message":"must not be empty"}]}]}`, "events append -", failure},
-		"lint":           {args: "listings lint " + broken, exit: failure},
-		"no file":        {args: "listings lint " + broken + ".none", exit: failure},
-		"not ready":      {503, `{"status":"unready","missing":["redis"]}`, "status", failure},
-		"unknown verb":   {args: "keys isue", exit: usageError},
-		"unknown flag":   {args: "version --loud", exit: usageError},
-		"invalid value":  {args: "reviews due --within x", exit: usageError},
-		"invalid time":   {400, invalid("at", "invalid_parameter", "must be a UTC day"), "history show a --at yesterday", usageError},
-		"invalid life":   {400, invalid("expiresIn", "invalid_parameter", "must be at most 365d"), "keys issue --tier free --use-case x --expires-in 400d", usageError},
+		"no command":   {exit: success},
+		"help":         {args: "help keys", exit: success},
+		"flag help":    {args: "keys issue --help", exit: success},
+		"version":      {args: "version", exit: success},
+		"version flag": {args: "--version", exit: success},
+		"completion":   {args: "completion bash", exit: success},
+		"done":         {200, `{}`, "keys revoke a", success},
+		"not found":    {404, invalid("key", "not_found", "There is no key with this id."), "keys revoke a", failure},
+		"rejected": {403, refusal("account_suspended", "The account is closed."), "keys issue --tier free --use-case x",
+			failure},
+		"unavailable": {503, refusal("service_unavailable", "The service is temporarily unavailable."), "accounts list",
+			failure},
+		"file rejected": {200,
+			`{"applied":false,"refused":[{"line":1,"problems":[{"path":"id","message":"must not be empty"}]}]}`,
+			"events append -", failure},
+		"lint":          {args: "listings lint " + broken, exit: failure},
+		"no file":       {args: "listings lint " + broken + ".none", exit: failure},
+		"not ready":     {503, `{"status":"unready","missing":["redis"]}`, "status", failure},
+		"unknown verb":  {args: "keys isue", exit: usageError},
+		"unknown flag":  {args: "version --loud", exit: usageError},
+		"invalid value": {args: "reviews due --within x", exit: usageError},
+		"invalid time": {400, invalid("at", "invalid_parameter", "must be a UTC day"), "history show a --at yesterday",
+			usageError},
+		"invalid life": {400, invalid("expiresIn", "invalid_parameter", "must be at most 365d"),
+			"keys issue --tier free --use-case x --expires-in 400d", usageError},
 		"invalid fact":   {200, `{"record":{"id":"a"}}`, "reviews record a --outcome closed --set salary=1", usageError},
 		"missing option": {args: "keys decline a", exit: usageError},
 	} {
@@ -191,7 +197,8 @@ func TestErrorsAreJSON(t *testing.T) {
 	t.Setenv("OPPORTUNITY_ADMIN_URL", "http://127.0.0.1:1")
 	_, out, errs = opportunity(t, "status", "--output", "json")
 	require.Empty(t, out)
-	require.Contains(t, errs, `{"error":{"code":"unreachable","message":"cannot reach http://127.0.0.1:1: connection refused.`)
+	require.Contains(t, errs,
+		`{"error":{"code":"unreachable","message":"cannot reach http://127.0.0.1:1: connection refused.`)
 
 	rejected := `{"applied":false,"refused":[{"line":1,"id":"a","problems":[{"path":"id","code":"unknown_listing","message":"there is no such listing"}]}]}`
 	service(t, 200, "application/json", rejected)
@@ -227,7 +234,8 @@ func TestExamplesAreRight(t *testing.T) {
 				root.SetArgs(words[1:])
 				found, err := root.ExecuteC()
 				require.NoError(t, err, line)
-				require.True(t, c == found || found.CommandPath() == c.CommandPath() || !c.HasParent() || len(strings.Split(line, " | ")) > 1,
+				require.True(t, c == found || found.CommandPath() == c.CommandPath() || !c.HasParent() ||
+					len(strings.Split(line, " | ")) > 1,
 					"%q is an example of %s", line, c.CommandPath())
 			}
 		}
@@ -272,8 +280,10 @@ func shellWords(t *testing.T, line string) (words []string) {
 // a command accepts every number that the line allows.
 func TestUsageLinesAgreeWithChecks(t *testing.T) {
 	for use, want := range map[string][2]int{
-		"list": {0, 0}, "show ID": {1, 1}, "grant ID TIER": {2, 2}, "import FILE|-": {1, 1}, "publish ID...|--all": {0, -1}, "withdraw ID...": {1, -1},
-		"issue --use-case TEXT --tier TIER | --account ID": {0, 0}, "decline ID --reason TEXT": {1, 1}, "list [--limit N] [ID...]": {0, -1}, "show [ID]": {0, 1},
+		"list": {0, 0}, "show ID": {1, 1}, "grant ID TIER": {2, 2}, "import FILE|-": {1, 1}, "publish ID...|--all": {0, -1},
+		"withdraw ID...": {1, -1},
+		"issue --use-case TEXT --tier TIER | --account ID": {0, 0}, "decline ID --reason TEXT": {1, 1},
+		"list [--limit N] [ID...]": {0, -1}, "show [ID]": {0, 1},
 	} {
 		_, least, most := arguments(use)
 		require.Equal(t, want, [2]int{least, most}, use)

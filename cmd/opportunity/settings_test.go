@@ -49,7 +49,8 @@ func TestSettingsPage(t *testing.T) {
 		name string
 		cfg  any
 	}{
-		{"gateway", gateway.Config{}}, {"catalog", catalog.Config{}}, {"history", history.Config{}}, {"authquota", authquota.Config{}}, {"billing", billing.Config{}},
+		{"gateway", gateway.Config{}}, {"catalog", catalog.Config{}}, {"history", history.Config{}},
+		{"authquota", authquota.Config{}}, {"billing", billing.Config{}},
 	} {
 		for _, setting := range config.Describe(s.cfg) {
 			require.NotEmpty(t, setting.Doc, "%s of %s", setting.Name, s.name)
@@ -66,7 +67,8 @@ func TestSettingsPage(t *testing.T) {
 	list.WriteString(chartHead)
 	for _, s := range all {
 		fmt.Fprintln(names, s.Name)
-		fmt.Fprintf(list, "%s: {services: [%s], required: %t, secret: %t}\n", s.Name, strings.Join(services[s.Name], ", "), s.Required, strings.HasPrefix(s.Doc, "Secret."))
+		fmt.Fprintf(list, "%s: {services: [%s], required: %t, secret: %t}\n", s.Name, strings.Join(services[s.Name], ", "),
+			s.Required, strings.HasPrefix(s.Doc, "Secret."))
 		where, without := strings.Join(services[s.Name], ", "), ""
 		if len(services[s.Name]) == 5 {
 			where = "all"
@@ -79,7 +81,8 @@ func TestSettingsPage(t *testing.T) {
 		}
 		fmt.Fprintf(page, "| `%s` | %s | %s | %s |\n", s.Name, where, without, strings.ReplaceAll(s.Doc, "|", `\|`))
 	}
-	for file, want := range map[string]string{settingsPage: page.String(), chartSettings: list.String(), settingNames: names.String()} {
+	for file, want := range map[string]string{settingsPage: page.String(), chartSettings: list.String(),
+		settingNames: names.String()} {
 		if *update {
 			require.NoError(t, os.WriteFile(file, []byte(want), 0o644))
 		}

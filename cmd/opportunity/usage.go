@@ -37,7 +37,8 @@ func prepare(c *cobra.Command) {
 	}
 	closed := func(f *pflag.Flag) {
 		if options := flags.Options(f); options != nil {
-			_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(options, cobra.ShellCompDirectiveNoFileComp)) // f is a flag of c
+			// f is a flag of c
+			_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(options, cobra.ShellCompDirectiveNoFileComp))
 		}
 	}
 	c.NonInheritedFlags().VisitAll(closed)
@@ -119,7 +120,8 @@ func arguments(use string) (names []string, least, most int) {
 	for i := 0; i < len(words); i++ {
 		word := words[i]
 		if flag := strings.TrimPrefix(word, "["); strings.HasPrefix(flag, "-") {
-			if !strings.HasSuffix(word, "]") && i+1 < len(words) && strings.Trim(words[i+1], "ABCDEFGHIJKLMNOPQRSTUVWXYZ-]|") == "" {
+			if !strings.HasSuffix(word, "]") && i+1 < len(words) &&
+				strings.Trim(words[i+1], "ABCDEFGHIJKLMNOPQRSTUVWXYZ-]|") == "" {
 				i++ // its value
 			}
 			continue
@@ -156,7 +158,8 @@ func flagError(c *cobra.Command, err error) error {
 		return fmt.Errorf("unknown flag %s%s", name, didYouMean(alike.SuggestionsFor(name)))
 	case errors.As(err, &bare):
 		what, _ := pflag.UnquoteUsage(bare.GetFlag())
-		return fmt.Errorf("--%s needs a value: --%s %s", bare.GetSpecifiedName(), bare.GetSpecifiedName(), strings.ToUpper(what))
+		return fmt.Errorf("--%s needs a value: --%s %s", bare.GetSpecifiedName(), bare.GetSpecifiedName(),
+			strings.ToUpper(what))
 	case errors.As(err, &invalid):
 		expected := fmt.Sprint(errors.Unwrap(err))
 		if invalid.GetFlag().Value.Type() == "bool" {

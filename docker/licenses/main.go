@@ -25,7 +25,8 @@ import (
 // allowed are the identifiers (of SPDX, where it has one) of licenses that permit shipping the
 // module in a binary, with its text. CC-BY-4.0 is that of documentation and OFL-1.1 that of a font;
 // no program contains them.
-var allowed = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC-BY-4.0", "GooglePatentsFile", "ISC", "MIT", "MIT-0", "MPL-2.0", "OFL-1.1", "Unlicense", "Zlib"}
+var allowed = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC-BY-4.0", "GooglePatentsFile", "ISC", "MIT",
+	"MIT-0", "MPL-2.0", "OFL-1.1", "Unlicense", "Zlib"}
 
 // legalFile matches the names of files with a license text or a notice that must accompany the
 // binary.

@@ -44,7 +44,8 @@ func TestModulesNeedAnAllowedLicense(t *testing.T) {
 		}
 		return path
 	}
-	m, err := classify(module{Path: "example.com/a", Version: "v1.2.3"}, dir("LICENSE.txt", mit, "NOTICE", "Made by someone", "main.go", "package main"))
+	m, err := classify(module{Path: "example.com/a", Version: "v1.2.3"},
+		dir("LICENSE.txt", mit, "NOTICE", "Made by someone", "main.go", "package main"))
 	require.NoError(t, err)
 	require.Equal(t, []string{"MIT"}, m.licenses)
 	require.Equal(t, []string{mit, "Made by someone"}, m.texts)

@@ -43,7 +43,8 @@ func TestImagesArePinnedToTheDigestOfTheirTag(t *testing.T) {
 		return string(text)
 	}
 	dockerfile := file("Dockerfile", "FROM "+base+" AS build\nFROM scratch AS image\nFROM $SERVICE\n")
-	stores := file("stores.yaml", "services:\n  a:\n    image: "+redis+"\n  b:\n    image: opportunity/gateway:${VERSION:-dev}\n")
+	stores := file("stores.yaml",
+		"services:\n  a:\n    image: "+redis+"\n  b:\n    image: opportunity/gateway:${VERSION:-dev}\n")
 	require.NoError(t, pin([]string{dockerfile, filepath.Join(dir, "*.yaml")}))
 	require.Equal(t, "FROM "+base+"@"+baseDigest+" AS build\nFROM scratch AS image\nFROM $SERVICE\n", got(dockerfile))
 	require.Equal(t, "services:\n  a:\n    image: "+redis+"@"+redisDigest+"\n  b:\n    image: opportunity/gateway:${VERSION:-dev}\n", got(stores))

@@ -77,7 +77,8 @@ func TestAvailabilityAlertsFire(t *testing.T) {
 			s.add(days4, growing(100*calls, 0), "gateway_requests_total", append(route, "refused")...) // dilutes nothing
 			s.add(days4, counterSince(c.share*calls/2, c.since), "gateway_requests_total", append(route, "our_fault")...)
 			s.add(days4, counterSince(c.share*calls/2, c.since), "gateway_requests_total", append(route, "upstream_fault")...)
-			s.add(days4, growing(calls, 0), "gateway_requests_total", "route", "/docs", "namespace", "prod", "outcome", "our_fault") // no call
+			s.add(days4, growing(calls, 0), "gateway_requests_total", "route", "/docs", "namespace", "prod", "outcome",
+				"our_fault") // no call
 			require.Equal(t, c.critical, fires(t, s, "OpportunityAvailabilityBurn", "critical"), "critical")
 			require.Equal(t, c.warning, fires(t, s, "OpportunityAvailabilityBurn", "warning"), "warning")
 		})
@@ -108,9 +109,11 @@ func TestLatencyAlertsFire(t *testing.T) {
 			var s series
 			of := []string{"route", "/api/v1/opportunities/{id}", "outcome"}
 			s.add(days4, growing(600, 0), "gateway_request_duration_seconds_count", append(of, "served")...)
-			s.add(days4, growing(600*(1-c.slow), 0), "gateway_request_duration_seconds_bucket", append(of, "served", "le", "0.25")...)
+			s.add(days4, growing(600*(1-c.slow), 0), "gateway_request_duration_seconds_bucket",
+				append(of, "served", "le", "0.25")...)
 			s.add(days4, growing(600, 0), "gateway_request_duration_seconds_bucket", append(of, "served", "le", "0.5")...)
-			s.add(days4, growing(600, 0), "gateway_request_duration_seconds_count", append(of, "upstream_fault")...) // counts as unavailable
+			// counts as unavailable
+			s.add(days4, growing(600, 0), "gateway_request_duration_seconds_count", append(of, "upstream_fault")...)
 			require.Equal(t, c.critical, fires(t, s, "OpportunityLatencyBurn", "critical"), "critical")
 			require.Equal(t, c.warning, fires(t, s, "OpportunityLatencyBurn", "warning"), "warning")
 		})
@@ -164,32 +167,43 @@ func TestOtherAlertsFire(t *testing.T) {
 			{constant(1), "opportunity_service_info", []string{"job", "history", "instance", "a"}},
 		}},
 		{"OpportunityOutOfMemory", "critical", true, []metric{
-			{constant(1), "kube_pod_container_status_last_terminated_reason", []string{"reason", "OOMKilled", "pod", "p", "container", "history"}},
+			{constant(1), "kube_pod_container_status_last_terminated_reason",
+				[]string{"reason", "OOMKilled", "pod", "p", "container", "history"}},
 			{growing(1, 0), "kube_pod_container_status_restarts_total", []string{"pod", "p", "container", "history"}},
 			{constant(1), "opportunity_service_info", []string{"service", "catalog"}},
 		}},
 		{"OpportunityOutOfMemory", "critical", false, []metric{
-			{constant(1), "kube_pod_container_status_last_terminated_reason", []string{"reason", "Error", "pod", "p", "container", "history"}},
+			{constant(1), "kube_pod_container_status_last_terminated_reason",
+				[]string{"reason", "Error", "pod", "p", "container", "history"}},
 			{growing(1, 0), "kube_pod_container_status_restarts_total", []string{"pod", "p", "container", "history"}},
 			{constant(1), "opportunity_service_info", []string{"service", "catalog"}},
 		}},
-		{"OpportunitySignUpsFromOneNetwork", "warning", true, []metric{{constant(51), "authquota_sign_ups_largest_network", nil}}},
-		{"OpportunitySignUpsFromOneNetwork", "warning", false, []metric{{constant(50), "authquota_sign_ups_largest_network", nil}}},
+		{"OpportunitySignUpsFromOneNetwork", "warning", true,
+			[]metric{{constant(51), "authquota_sign_ups_largest_network", nil}}},
+		{"OpportunitySignUpsFromOneNetwork", "warning", false,
+			[]metric{{constant(50), "authquota_sign_ups_largest_network", nil}}},
 		{"OpportunityRedisFailing", "critical", true, []metric{
-			{growing(100, 0), "redis_command_duration_seconds_count", []string{"job", "gateway", "command", "evalsha", "outcome", "answered"}},
-			{growing(10, 0), "redis_command_duration_seconds_count", []string{"job", "gateway", "command", "evalsha", "outcome", "failed"}},
+			{growing(100, 0), "redis_command_duration_seconds_count",
+				[]string{"job", "gateway", "command", "evalsha", "outcome", "answered"}},
+			{growing(10, 0), "redis_command_duration_seconds_count",
+				[]string{"job", "gateway", "command", "evalsha", "outcome", "failed"}},
 		}},
 		{"OpportunityRedisFailing", "critical", false, []metric{
-			{growing(100, 0), "redis_command_duration_seconds_count", []string{"job", "gateway", "command", "evalsha", "outcome", "answered"}},
-			{growing(10, 10*time.Minute), "redis_command_duration_seconds_count", []string{"job", "gateway", "command", "evalsha", "outcome", "failed"}},
+			{growing(100, 0), "redis_command_duration_seconds_count",
+				[]string{"job", "gateway", "command", "evalsha", "outcome", "answered"}},
+			{growing(10, 10*time.Minute), "redis_command_duration_seconds_count",
+				[]string{"job", "gateway", "command", "evalsha", "outcome", "failed"}},
 		}},
-		{"OpportunityRedisClockOffset", "warning", true, []metric{{constant(-2.1), "gateway_redis_clock_offset_seconds", nil}}},
-		{"OpportunityRedisClockOffset", "warning", false, []metric{{constant(-1.9), "gateway_redis_clock_offset_seconds", nil}}},
+		{"OpportunityRedisClockOffset", "warning", true,
+			[]metric{{constant(-2.1), "gateway_redis_clock_offset_seconds", nil}}},
+		{"OpportunityRedisClockOffset", "warning", false,
+			[]metric{{constant(-1.9), "gateway_redis_clock_offset_seconds", nil}}},
 		{"OpportunityCertificateExpiring", "critical", true, []metric{
 			{constant(0), "tls_certificate_renewal_overdue", []string{"certificate", "peer_ca"}},
 			{constant(1), "tls_certificate_renewal_overdue", []string{"certificate", "server"}},
 		}},
-		{"OpportunityCertificateExpiring", "critical", false, []metric{{constant(0), "tls_certificate_renewal_overdue", []string{"certificate", "server"}}}},
+		{"OpportunityCertificateExpiring", "critical", false,
+			[]metric{{constant(0), "tls_certificate_renewal_overdue", []string{"certificate", "server"}}}},
 		{"OpportunityKeyLookupsFailing", "critical", true, []metric{
 			{growing(1, 0), "gateway_key_lookups_total", []string{"reason", "refresh", "outcome", "failed"}},
 			{growing(9, 0), "gateway_key_lookups_total", []string{"reason", "miss", "outcome", "found"}},
@@ -198,66 +212,91 @@ func TestOtherAlertsFire(t *testing.T) {
 			{growing(0, 0), "gateway_key_lookups_total", []string{"reason", "refresh", "outcome", "failed"}},
 			{growing(9, 0), "gateway_key_lookups_total", []string{"reason", "miss", "outcome", "unknown"}},
 		}},
-		{"OpportunityServiceCapacityNearEnd", "warning", true, []metric{{constant(.81), "gateway_service_capacity_used_ratio", nil}}},
-		{"OpportunityServiceCapacityNearEnd", "warning", false, []metric{{constant(.79), "gateway_service_capacity_used_ratio", nil}}},
-		{"OpportunityServiceCapacityNearEnd", "critical", true, []metric{{constant(1), "gateway_service_capacity_used_ratio", nil}}},
-		{"OpportunityServiceCapacityNearEnd", "critical", false, []metric{{constant(.99), "gateway_service_capacity_used_ratio", nil}}},
-		{"OpportunityBaseTierCapacityNearEnd", "warning", true, []metric{{constant(.81), "gateway_base_tier_capacity_used_ratio", nil}}},
-		{"OpportunityBaseTierCapacityNearEnd", "warning", false, []metric{{constant(.79), "gateway_base_tier_capacity_used_ratio", nil}}},
+		{"OpportunityServiceCapacityNearEnd", "warning", true,
+			[]metric{{constant(.81), "gateway_service_capacity_used_ratio", nil}}},
+		{"OpportunityServiceCapacityNearEnd", "warning", false,
+			[]metric{{constant(.79), "gateway_service_capacity_used_ratio", nil}}},
+		{"OpportunityServiceCapacityNearEnd", "critical", true,
+			[]metric{{constant(1), "gateway_service_capacity_used_ratio", nil}}},
+		{"OpportunityServiceCapacityNearEnd", "critical", false,
+			[]metric{{constant(.99), "gateway_service_capacity_used_ratio", nil}}},
+		{"OpportunityBaseTierCapacityNearEnd", "warning", true,
+			[]metric{{constant(.81), "gateway_base_tier_capacity_used_ratio", nil}}},
+		{"OpportunityBaseTierCapacityNearEnd", "warning", false,
+			[]metric{{constant(.79), "gateway_base_tier_capacity_used_ratio", nil}}},
 		{"OpportunityEpochRaisesPending", "critical", true, []metric{{constant(1), "authquota_epoch_raises_pending", nil}}},
 		{"OpportunityEpochRaisesPending", "critical", false, []metric{{constant(0), "authquota_epoch_raises_pending", nil}}},
 		{"OpportunityCancelsPending", "critical", true, []metric{{constant(1), "authquota_cancels_pending", nil}}},
 		{"OpportunityCancelsPending", "critical", false, []metric{{constant(0), "authquota_cancels_pending", nil}}},
 		{"OpportunityLedgerLag", "warning", true, []metric{{constant(11), "authquota_ledger_lag_seconds", nil}}},
 		{"OpportunityLedgerLag", "warning", false, []metric{ // one replica writes the ledger
-			{constant(11), "authquota_ledger_lag_seconds", []string{"instance", "a"}}, {constant(1), "authquota_ledger_lag_seconds", []string{"instance", "b"}},
+			{constant(11), "authquota_ledger_lag_seconds", []string{"instance", "a"}},
+			{constant(1), "authquota_ledger_lag_seconds", []string{"instance", "b"}},
 		}},
-		{"OpportunityUsageLost", "warning", true, []metric{{counterSince(1, 5*time.Minute), "gateway_usage_requests_lost_total", nil}}},
+		{"OpportunityUsageLost", "warning", true,
+			[]metric{{counterSince(1, 5*time.Minute), "gateway_usage_requests_lost_total", nil}}},
 		{"OpportunityUsageLost", "warning", false, []metric{{constant(7), "gateway_usage_requests_lost_total", nil}}},
-		{"OpportunityLoggedRequestsLost", "warning", true, []metric{{counterSince(1, 5*time.Minute), "gateway_logged_requests_lost_total", nil}}},
-		{"OpportunityLoggedRequestsLost", "warning", false, []metric{{constant(7), "gateway_logged_requests_lost_total", nil}}},
+		{"OpportunityLoggedRequestsLost", "warning", true,
+			[]metric{{counterSince(1, 5*time.Minute), "gateway_logged_requests_lost_total", nil}}},
+		{"OpportunityLoggedRequestsLost", "warning", false,
+			[]metric{{constant(7), "gateway_logged_requests_lost_total", nil}}},
 		{"OpportunitySnapshotOld", "critical", true, []metric{ // each replica has its own snapshot
-			{constant(1), "catalog_source_age_seconds", []string{"instance", "a"}}, {constant(61), "catalog_source_age_seconds", []string{"instance", "b"}},
+			{constant(1), "catalog_source_age_seconds", []string{"instance", "a"}},
+			{constant(61), "catalog_source_age_seconds", []string{"instance", "b"}},
 		}},
 		{"OpportunitySnapshotOld", "critical", false, []metric{{constant(59), "catalog_source_age_seconds", nil}}},
 		{"OpportunityRecordsLeftOut", "warning", true, []metric{{constant(1), "catalog_records_left_out", nil}}},
 		{"OpportunityRecordsLeftOut", "warning", false, []metric{{constant(0), "catalog_records_left_out", nil}}},
 		{"OpportunityStoreSetBack", "critical", true, []metric{
-			{constant(0), "store_set_back", []string{"store", "catalog"}}, {constant(1), "store_set_back", []string{"store", "history"}},
+			{constant(0), "store_set_back", []string{"store", "catalog"}},
+			{constant(1), "store_set_back", []string{"store", "history"}},
 		}},
-		{"OpportunityStoreSetBack", "critical", false, []metric{{constant(0), "store_set_back", []string{"store", "history"}}}},
+		{"OpportunityStoreSetBack", "critical", false,
+			[]metric{{constant(0), "store_set_back", []string{"store", "history"}}}},
 		{"OpportunityFeedLag", "warning", true, []metric{
-			{constant(121), "feed_lag_seconds", []string{"feed", "listings"}}, {constant(1), "feed_lag_seconds", []string{"feed", "summaries"}},
+			{constant(121), "feed_lag_seconds", []string{"feed", "listings"}},
+			{constant(1), "feed_lag_seconds", []string{"feed", "summaries"}},
 		}},
 		{"OpportunityFeedLag", "warning", false, []metric{{constant(26), "feed_lag_seconds", []string{"feed", "listings"}}}},
-		{"OpportunityLinkChecksMissing", "warning", true, []metric{{ago(25 * time.Hour), "history_link_run_success_timestamp_seconds", nil}}},
-		{"OpportunityLinkChecksMissing", "warning", true, []metric{{constant(0), "history_link_run_success_timestamp_seconds", nil}}},
-		{"OpportunityLinkChecksMissing", "warning", false, []metric{{ago(23 * time.Hour), "history_link_run_success_timestamp_seconds", nil}}},
+		{"OpportunityLinkChecksMissing", "warning", true,
+			[]metric{{ago(25 * time.Hour), "history_link_run_success_timestamp_seconds", nil}}},
+		{"OpportunityLinkChecksMissing", "warning", true,
+			[]metric{{constant(0), "history_link_run_success_timestamp_seconds", nil}}},
+		{"OpportunityLinkChecksMissing", "warning", false,
+			[]metric{{ago(23 * time.Hour), "history_link_run_success_timestamp_seconds", nil}}},
 		{"OpportunityLogLag", "warning", true, []metric{{constant(301), "history_log_lag_seconds", nil}}},
 		{"OpportunityLogLag", "warning", false, []metric{{constant(299), "history_log_lag_seconds", nil}}},
 		{"OpportunityWitnessFailing", "warning", true, []metric{{growing(1, 0), "history_witness_failures_total", nil}}},
 		{"OpportunityWitnessFailing", "warning", false, []metric{{constant(9), "history_witness_failures_total", nil}}},
 		{"OpportunityMailsStuck", "warning", true, []metric{
-			{constant(901), "authquota_mails_oldest_age_seconds", nil}, {constant(5), "authquota_mails_sent_total", []string{"template", "x"}},
+			{constant(901), "authquota_mails_oldest_age_seconds", nil},
+			{constant(5), "authquota_mails_sent_total", []string{"template", "x"}},
 		}},
 		{"OpportunityMailsStuck", "warning", false, []metric{ // one recipient rejects mail, others do not
-			{constant(9000), "authquota_mails_oldest_age_seconds", nil}, {growing(1, 0), "authquota_mails_sent_total", []string{"template", "x"}},
+			{constant(9000), "authquota_mails_oldest_age_seconds", nil},
+			{growing(1, 0), "authquota_mails_sent_total", []string{"template", "x"}},
 		}},
 		{"OpportunityMailsGivenUp", "warning", true, []metric{
-			{counterSince(.1, time.Hour), "authquota_mails_failed_total", []string{"template", "x"}}, {constant(5), "authquota_mails_sent_total", []string{"template", "x"}},
+			{counterSince(.1, time.Hour), "authquota_mails_failed_total", []string{"template", "x"}},
+			{constant(5), "authquota_mails_sent_total", []string{"template", "x"}},
 		}},
 		{"OpportunityMailsGivenUp", "warning", false, []metric{
-			{counterSince(.1, time.Hour), "authquota_mails_failed_total", []string{"template", "x"}}, {growing(10, 0), "authquota_mails_sent_total", []string{"template", "x"}},
+			{counterSince(.1, time.Hour), "authquota_mails_failed_total", []string{"template", "x"}},
+			{growing(10, 0), "authquota_mails_sent_total", []string{"template", "x"}},
 		}},
-		{"OpportunityWebhooksFailing", "critical", true, []metric{{counterSince(1, 10*time.Minute), "billing_webhooks_total", []string{"outcome", "failed"}}}},
+		{"OpportunityWebhooksFailing", "critical", true,
+			[]metric{{counterSince(1, 10*time.Minute), "billing_webhooks_total", []string{"outcome", "failed"}}}},
 		{"OpportunityWebhooksFailing", "critical", false, []metric{
-			{growing(1, 0), "billing_webhooks_total", []string{"outcome", "done"}}, {constant(4), "billing_webhooks_total", []string{"outcome", "failed"}},
+			{growing(1, 0), "billing_webhooks_total", []string{"outcome", "done"}},
+			{constant(4), "billing_webhooks_total", []string{"outcome", "failed"}},
 		}},
 		{"OpportunityWebhooksFailing", "warning", true, []metric{
-			{growing(1, 0), "billing_webhooks_total", []string{"outcome", "done"}}, {growing(2, 0), "billing_webhooks_total", []string{"outcome", "bad_signature"}},
+			{growing(1, 0), "billing_webhooks_total", []string{"outcome", "done"}},
+			{growing(2, 0), "billing_webhooks_total", []string{"outcome", "bad_signature"}},
 		}},
 		{"OpportunityWebhooksFailing", "warning", false, []metric{
-			{growing(2, 0), "billing_webhooks_total", []string{"outcome", "done"}}, {growing(1, 0), "billing_webhooks_total", []string{"outcome", "bad_signature"}},
+			{growing(2, 0), "billing_webhooks_total", []string{"outcome", "done"}},
+			{growing(1, 0), "billing_webhooks_total", []string{"outcome", "bad_signature"}},
 		}},
 		{"OpportunityEntitlementsPending", "critical", true, []metric{{constant(1), "billing_entitlements_pending", nil}}},
 		{"OpportunityEntitlementsPending", "critical", false, []metric{{constant(0), "billing_entitlements_pending", nil}}},

@@ -66,7 +66,8 @@ func TestAlertsAndRunbooksMatch(t *testing.T) {
 			require.Contains(t, text, "\n"+section+"\n", alert)
 		}
 		require.NotEmpty(t, watch.Queries(text), alert)
-		row := regexp.MustCompile(`(?m)^\| \[` + alert + `\]\(` + alert + `\.md\) \| ([a-z, ]+) \|`).FindStringSubmatch(string(index))
+		row := regexp.MustCompile(`(?m)^\| \[` + alert + `\]\(` + alert +
+			`\.md\) \| ([a-z, ]+) \|`).FindStringSubmatch(string(index))
 		require.NotNil(t, row, "the index has no row for "+alert)
 		want := slices.Compact(slices.Sorted(slices.Values(severities[alert])))
 		require.Equal(t, strings.Join(want, ", "), row[1], alert)
@@ -149,7 +150,8 @@ func TestObjectivesMatchRules(t *testing.T) {
 	for _, q := range watch.Queries(string(text)) {
 		queries[canonical(t, q)] = true
 	}
-	for _, record := range []string{"namespace:opportunity_calls_failed:ratio_rate", "namespace:opportunity_calls_slow:ratio_rate"} {
+	for _, record := range []string{"namespace:opportunity_calls_failed:ratio_rate",
+		"namespace:opportunity_calls_slow:ratio_rate"} {
 		for _, r := range rules(t) {
 			if window, ok := strings.CutPrefix(r.Record, record); ok {
 				monthly := strings.ReplaceAll(r.Expr, "["+window+"]", "[30d]")

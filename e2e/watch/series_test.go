@@ -53,7 +53,8 @@ func (s series) query(ctx context.Context, expr string) (promql.Vector, error) {
 
 // Querier implements storage.Queryable.
 func (s series) Querier(mint, maxt int64) (storage.Querier, error) {
-	return &storage.MockQuerier{SelectMockFunction: func(_ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+	return &storage.MockQuerier{SelectMockFunction: func(_ bool, _ *storage.SelectHints,
+		matchers ...*labels.Matcher) storage.SeriesSet {
 		var found []storage.Series
 		for i, one := range s {
 			if !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(one.labels.Get(m.Name)) }) {

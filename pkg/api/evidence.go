@@ -47,7 +47,8 @@ func (e *Evidence) Complete() {
 
 // Empty reports whether there is no evidence.
 func (e Evidence) Empty() bool {
-	return len(e.Quotes)+len(e.Gone)+len(e.Unopened)+len(e.Captures) == 0 && e.Undoes+e.Closed+e.Opened == "" && e.Cause == nil
+	return len(e.Quotes)+len(e.Gone)+len(e.Unopened)+len(e.Captures) == 0 && e.Undoes+e.Closed+e.Opened == "" &&
+		e.Cause == nil
 }
 
 // Quote is the text of a page that supports a fact, in the form of a TextQuoteSelector (W3C Web

@@ -21,7 +21,8 @@ func TestReconcileVerb(t *testing.T) {
 		c := exec.Command(os.Args[0], append([]string{"reconcile"}, args...)...)
 		c.Env = append(os.Environ(), verbVariable+"=1", "OPPORTUNITY_DATABASE_URL="+s.cfg.Database.URL,
 			"OPPORTUNITY_STRIPE_API_KEY="+sandbox.Key,
-			"OPPORTUNITY_STRIPE_PRICE="+sandbox.Price, "OPPORTUNITY_STRIPE_API_BASE="+s.cfg.Stripe.APIBase, "OPPORTUNITY_LOG_LEVEL=ERROR")
+			"OPPORTUNITY_STRIPE_PRICE="+sandbox.Price, "OPPORTUNITY_STRIPE_API_BASE="+s.cfg.Stripe.APIBase,
+			"OPPORTUNITY_LOG_LEVEL=ERROR")
 		out, _ := c.CombinedOutput()
 		return string(out), c.ProcessState.ExitCode()
 	}

@@ -126,7 +126,8 @@ func settings(url string, fake *sandboxtest.Stripe, a *authquota) billing.Config
 	processor.APIBase = fake.Listen()
 	return billing.Config{
 		Database: database.Config{URL: url, MaxConnections: 4,
-			AllowOwner: true}, Tokens: servicetest.Tokens(peer.Billing), Callers: servicetest.Callers(peer.Billing), Telemetry: telemetry.Config{LogOutput: io.Discard},
+			AllowOwner: true}, Tokens: servicetest.Tokens(peer.Billing), Callers: servicetest.Callers(peer.Billing),
+		Telemetry: telemetry.Config{LogOutput: io.Discard},
 		Stripe:    processor,
 		Processor: billing.Stripe, PublicURL: servicetest.PublicURL, AuthquotaURL: a.URL,
 		Now: func() time.Time { return now },

@@ -93,7 +93,8 @@ func (h *historyServer) record(in api.ReviewAppend, e api.VerificationEvent,
 	if h.events == nil {
 		h.events = map[string][]api.RecordedEvent{}
 	}
-	recorded := api.RecordedEvent{VerificationEvent: e, Actor: in.Actor, Evidence: &api.Evidence{Undoes: in.Undoes, Opened: in.Opened}}
+	recorded := api.RecordedEvent{VerificationEvent: e, Actor: in.Actor,
+		Evidence: &api.Evidence{Undoes: in.Undoes, Opened: in.Opened}}
 	h.events[e.Slug] = append([]api.RecordedEvent{recorded}, known...)
 	sum := h.latest(e.Slug)
 	sum.Sequence, sum.LastEventID, sum.LastCheckedAt, sum.LastOutcome, sum.Facts = int64(len(h.summaries)+1), e.ID,

@@ -46,7 +46,8 @@ func TestSomeUnchangedReviewsNeedAnOpenedSource(t *testing.T) {
 		}
 		require.NotEmpty(t, drawn)
 		require.Less(t, len(drawn), 50)
-		require.Equal(t, http.StatusBadRequest, s.operate("ann", "PUT", "reviews/records/x/opened", `{"sourceUrl":"x"}`).Status)
+		require.Equal(t, http.StatusBadRequest, s.operate("ann", "PUT", "reviews/records/x/opened",
+			`{"sourceUrl":"x"}`).Status)
 		require.Equal(t, http.StatusNotFound, s.operate("ann", "PUT", "reviews/records/y/opened",
 			`{"sourceUrl":"https://acme.example/"}`).Status)
 	})
@@ -61,7 +62,8 @@ func TestReviewChangesTheListingWithIt(t *testing.T) {
 		}
 		require.True(t, s.submit("ann", "x", change("startingCost", "", "10 CAD")).Applied)
 		s.clock.Set(startTime.Add(time.Hour))
-		require.True(t, s.submit("ann", "x", change("company.website", "https://acme.example", "https://acme.example/new")).Applied)
+		require.True(t, s.submit("ann", "x", change("company.website", "https://acme.example",
+			"https://acme.example/new")).Applied)
 		storetest.Eventually(t, "the review is applied", func() bool {
 			sheet := s.sheetFor("ann", "x")
 			return sheet.Status == api.Verified && len(sheet.Edits) == 0 && sheet.Record.StartingCost == "10 CAD" &&
@@ -111,10 +113,12 @@ func TestWithdrawalIsProposedToPublishers(t *testing.T) {
 
 		require.Equal(t, http.StatusNoContent, s.operate("pat", "POST", "reviews/records/twice/propose-withdrawal",
 			`{"reason":"Duplicate of ended."}`).Status)
-		require.Equal(t, http.StatusBadRequest, s.operate("pat", "POST", "reviews/records/twice/propose-withdrawal", `{}`).Status)
+		require.Equal(t, http.StatusBadRequest, s.operate("pat", "POST", "reviews/records/twice/propose-withdrawal",
+			`{}`).Status)
 		require.Equal(t, []string{"ended", "reopened", "twice"}, pending())
 		s.curate("withdraw", `{"ids":["ended"],"reason":"ended"}`)
-		require.Equal(t, http.StatusNoContent, s.operate("pat", "POST", "reviews/records/twice/decline-withdrawal", `{}`).Status)
+		require.Equal(t, http.StatusNoContent, s.operate("pat", "POST", "reviews/records/twice/decline-withdrawal",
+			`{}`).Status)
 		require.Equal(t, []string{"reopened"}, pending())
 		report := operated[api.ReviewReport](s, 200, "ben", "POST", "reviews/records/reopened",
 			submission(t, s.sheetFor("ben", "reopened"), ""))

@@ -23,7 +23,8 @@ func main() {
 		log.Fatal(err)
 	}
 	country, limit := "CA", 50
-	list, err := api.ListOpportunitiesWithResponse(context.Background(), &client.ListOpportunitiesParams{Country: &country, Limit: &limit})
+	list, err := api.ListOpportunitiesWithResponse(context.Background(),
+		&client.ListOpportunitiesParams{Country: &country, Limit: &limit})
 	if err != nil {
 		log.Fatal(err)
 	}

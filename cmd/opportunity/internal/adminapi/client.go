@@ -110,7 +110,8 @@ func (c Client) Publish(ctx context.Context, ids []string, all, dry bool) (api.I
 
 // Withdraw withdraws listings for a reason, which may be empty. Its report is like that of Publish.
 func (c Client) Withdraw(ctx context.Context, ids []string, reason string) (api.ImportReport, []byte, error) {
-	return call[api.ImportReport](ctx, c, http.MethodPost, "/listings/withdraw", encoded(map[string]any{"ids": ids, "reason": reason}))
+	return call[api.ImportReport](ctx, c, http.MethodPost, "/listings/withdraw",
+		encoded(map[string]any{"ids": ids, "reason": reason}))
 }
 
 // IssueKey issues a key.
@@ -251,7 +252,8 @@ func encoded(v any) io.Reader {
 
 // call sends a request and returns the response both decoded and unmodified. headers are name and
 // value, one after the other.
-func call[T any](ctx context.Context, c Client, method, path string, body io.Reader, headers ...string) (out T, raw []byte, err error) {
+func call[T any](ctx context.Context, c Client, method, path string, body io.Reader, headers ...string) (out T,
+	raw []byte, err error) {
 	resp, err := c.do(ctx, method, path, body, headers...)
 	if err != nil {
 		return out, nil, err
@@ -270,7 +272,8 @@ func call[T any](ctx context.Context, c Client, method, path string, body io.Rea
 	return out, raw, nil
 }
 
-func (c Client) do(ctx context.Context, method, path string, body io.Reader, headers ...string) (*http.Response, error) {
+func (c Client) do(ctx context.Context, method, path string, body io.Reader, headers ...string) (*http.Response,
+	error) {
 	if c.Actor == "" && method != http.MethodGet {
 		return nil, ErrNoActor
 	}
@@ -290,12 +293,14 @@ func (c Client) do(ctx context.Context, method, path string, body io.Reader, hea
 	if err != nil {
 		return nil, Unreachable(c.URL, err)
 	}
-	if resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusConflict || resp.StatusCode == http.StatusPreconditionFailed {
+	if resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusConflict ||
+		resp.StatusCode == http.StatusPreconditionFailed {
 		return resp, nil // a conflict has a report, like a rejected file
 	}
 	defer resp.Body.Close()
 	var e api.OperatorError
-	if text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20)); err != nil || json.Unmarshal(text, &e) != nil || e.Error.Code == "" {
+	if text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20)); err != nil || json.Unmarshal(text, &e) != nil ||
+		e.Error.Code == "" {
 		return nil, Unexpected(c.URL, resp.StatusCode, resp.Header)
 	}
 	return nil, c.rejected(resp, e.Error)

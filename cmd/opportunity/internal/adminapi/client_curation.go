@@ -35,7 +35,8 @@ func (c Client) SaveDraft(ctx context.Context, id string, content json.RawMessag
 
 // Edit replaces the version of a listing by a line of a listings file. dry only reports what would
 // change. If the listing has another version, the report has that one.
-func (c Client) Edit(ctx context.Context, id, version string, line json.RawMessage, dry bool) (api.EditReport, []byte, error) {
+func (c Client) Edit(ctx context.Context, id, version string, line json.RawMessage, dry bool) (api.EditReport, []byte,
+	error) {
 	path := "/records/" + url.PathEscape(id)
 	if dry {
 		path += "?dryRun=true"

@@ -31,8 +31,9 @@ func NewClient(adminURL, dataDir string) (Client, error) {
 		file = filepath.Join(dataDir, TokenFile)
 		text, err := os.ReadFile(file)
 		if err != nil {
-			return Client{}, &Failure{CodeNoToken, fmt.Sprintf("no operator token: OPPORTUNITY_OPERATOR_TOKEN is not set, and %v. "+
-				`Set it, or use --data-dir with the directory of "opportunity up".`, err)}
+			return Client{}, &Failure{CodeNoToken,
+				fmt.Sprintf("no operator token: OPPORTUNITY_OPERATOR_TOKEN is not set, and %v. "+
+					`Set it, or use --data-dir with the directory of "opportunity up".`, err)}
 		}
 		token = strings.TrimSpace(string(text))
 	}

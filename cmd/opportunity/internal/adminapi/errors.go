@@ -91,7 +91,8 @@ func Unreachable(base string, err error) error {
 	case errors.Is(err, context.Canceled):
 		return fail(CodeInterrupted, "interrupted")
 	case errors.As(err, &certificate):
-		return fail(CodeUntrusted, "cannot trust %s: %v. Use the name that its certificate was issued for, and SSL_CERT_FILE for a private authority.",
+		return fail(CodeUntrusted,
+			"cannot trust %s: %v. Use the name that its certificate was issued for, and SSL_CERT_FILE for a private authority.",
 			base, certificate.Err)
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return fail(CodeUnexpected, "%s does not speak HTTPS: use an http:// URL. %s", base, useAnother)
@@ -113,8 +114,10 @@ func Unexpected(base string, status int, header http.Header) error {
 	if kind == "" {
 		kind = "no content type"
 	}
-	return &RequestError{Status: status, Code: CodeUnexpected, Reason: fmt.Sprintf("%s is not an admin listener: it returned status %d (%s). "+
-		"Set OPPORTUNITY_ADMIN_URL to the address of --admin-listen, http://%s by default.", base, status, kind, DefaultAdmin)}
+	return &RequestError{Status: status, Code: CodeUnexpected,
+		Reason: fmt.Sprintf("%s is not an admin listener: it returned status %d (%s). "+
+			"Set OPPORTUNITY_ADMIN_URL to the address of --admin-listen, http://%s by default.", base, status, kind,
+			DefaultAdmin)}
 }
 
 // rejected describes an error response of the service.
@@ -122,7 +125,9 @@ func (c Client) rejected(resp *http.Response, p api.Problem) error {
 	rejected := &RequestError{Status: resp.StatusCode, Code: p.Code, Path: p.Path, Reason: p.Message}
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized && c.TokenFile == "":
-		rejected.Reason = c.URL + " rejected the operator token in OPPORTUNITY_OPERATOR_TOKEN: set it to one of the gateway's OPPORTUNITY_OPERATOR_TOKENS"
+		rejected.Reason = c.URL +
+			" rejected the operator token in OPPORTUNITY_OPERATOR_TOKEN: set it to one of the gateway's " +
+			"OPPORTUNITY_OPERATOR_TOKENS"
 	case resp.StatusCode == http.StatusUnauthorized:
 		rejected.Reason = fmt.Sprintf("%s rejected the operator token in %s: set OPPORTUNITY_OPERATOR_TOKEN, "+
 			`or use --data-dir with the directory of the "opportunity up" that runs there`, c.URL, c.TokenFile)

@@ -159,7 +159,8 @@ func SampleAt(now time.Time) (Seed, error) {
 			edits = append(edits, r.edit())
 		}
 	}
-	for file, lines := range map[*[]byte][]map[string]json.RawMessage{&s.Listings: listings, &s.Events: events, &s.Edits: edits} {
+	for file, lines := range map[*[]byte][]map[string]json.RawMessage{&s.Listings: listings, &s.Events: events,
+		&s.Edits: edits} {
 		out := new(bytes.Buffer)
 		enc := json.NewEncoder(out)
 		for _, line := range lines {

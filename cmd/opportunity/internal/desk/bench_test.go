@@ -41,7 +41,8 @@ func BenchmarkDesk(b *testing.B) {
 	c := benchDesk(b)
 	for name, path := range map[string]string{
 		"queue": "/queue", "queue by text": "/queue?scope=all&text=Company+4711", "whole queue": "/queue?scope=all",
-		"queue by reason": "/queue?scope=all&why=link-check", "records by holder": "/records?holder=ben", "freshness": "/freshness",
+		"queue by reason": "/queue?scope=all&why=link-check", "records by holder": "/records?holder=ben",
+		"freshness": "/freshness",
 	} {
 		b.Run(name, func(b *testing.B) {
 			c.measure(b, func() { require.Equal(b, http.StatusOK, c.get(b, path).StatusCode) })
@@ -109,11 +110,13 @@ func benchDesk(b *testing.B) curator {
 	}
 	quiet := telemetry.Config{LogOutput: io.Discard}
 	catalogConfig := catalog.Config{
-		Server: listeners[0], Telemetry: quiet, Database: databases[0], Tokens: servicetest.Tokens(peer.Catalog), Callers: servicetest.Callers(peer.Catalog),
+		Server: listeners[0], Telemetry: quiet, Database: databases[0], Tokens: servicetest.Tokens(peer.Catalog),
+		Callers:   servicetest.Callers(peer.Catalog),
 		PublicURL: servicetest.PublicURL, HistoryURL: urls[1], Now: now,
 	}
 	historyConfig := history.Config{
-		Server: listeners[1], Telemetry: quiet, Database: databases[1], Tokens: servicetest.Tokens(peer.History), Callers: servicetest.Callers(peer.History),
+		Server: listeners[1], Telemetry: quiet, Database: databases[1], Tokens: servicetest.Tokens(peer.History),
+		Callers:   servicetest.Callers(peer.History),
 		PublicURL: servicetest.PublicURL, CatalogURL: urls[0], Now: now,
 	}
 	require.NoError(b, catalog.Migrate(b.Context(), catalogConfig))
@@ -128,8 +131,9 @@ func benchDesk(b *testing.B) curator {
 	gatewayConfig := gateway.Config{
 		Server: serverconfig.Config{Listener: servicetest.Listen(b), OperationsListener: servicetest.Listen(b),
 			Drain: time.Second},
-		Telemetry: quiet, Redis: redisdb.Config{URL: redis.URL()}, Tokens: servicetest.Tokens(peer.Gateway), AdminListener: admin,
-		PublicURL: servicetest.PublicURL, CatalogURL: urls[0], HistoryURL: urls[1], AuthquotaURL: "http://127.0.0.1:1",
+		Telemetry: quiet, Redis: redisdb.Config{URL: redis.URL()}, Tokens: servicetest.Tokens(peer.Gateway),
+		AdminListener: admin,
+		PublicURL:     servicetest.PublicURL, CatalogURL: urls[0], HistoryURL: urls[1], AuthquotaURL: "http://127.0.0.1:1",
 		Peppers: []string{strings.Repeat("ab", 32)}, OperatorTokens: []string{"ann:publisher:" +
 			annsToken}, ServiceCapacity: 1,
 	}
@@ -200,7 +204,8 @@ func seededSummary(b *testing.B) string {
 	b.Helper()
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	text, err := json.Marshal(api.Summary{
-		Slug: "r-0", Sequence: 900000, LastEventID: "e-0", FirstCheckedAt: &at, LastCheckedAt: &at, LastOutcome: api.OutcomeVerified, FreshUntil: &at,
+		Slug: "r-0", Sequence: 900000, LastEventID: "e-0", FirstCheckedAt: &at, LastCheckedAt: &at,
+		LastOutcome: api.OutcomeVerified, FreshUntil: &at,
 		ReviewCount: 1, HistoryCount: 10, Facts: seededFacts(),
 	})
 	require.NoError(b, err)

@@ -60,7 +60,8 @@ func TestEditShowsItsConsequencesBeforeItSaves(t *testing.T) {
 	page := b.post("/records/maple/edit", input)
 	require.Equal(t, http.StatusOK, page.StatusCode)
 	for _, text := range []string{
-		"Consumers see the change from now on. The status of the record does not change.", `<th scope="row">Overview</th>`, `<th scope="row">Private notes, Notes</th>`,
+		"Consumers see the change from now on. The status of the record does not change.", `<th scope="row">Overview</th>`,
+		`<th scope="row">Private notes, Notes</th>`,
 	} {
 		require.Contains(t, page.body, text)
 	}

@@ -37,10 +37,13 @@ func TestImportIsBoundToItsDryRun(t *testing.T) {
 	b := s.signedIn()
 	one, two := strings.Repeat("1", 64), strings.Repeat("2", 64)
 	dryRun := func(sum string) {
-		s.api.respond("POST /listings/import", api.ImportReport{SHA256: sum, Created: 1, Updated: 1, Changes: []api.ListingChange{
-			{ID: "maple", Change: api.ListingCreated},
-			{ID: "birch", Change: api.ListingUpdated, Fields: []api.FieldChange{{Field: "sources[0].url", Old: json.RawMessage(`"https://a.example"`), New: json.RawMessage(`"https://b.example"`)}}},
-		}})
+		s.api.respond("POST /listings/import", api.ImportReport{SHA256: sum, Created: 1, Updated: 1,
+			Changes: []api.ListingChange{
+				{ID: "maple", Change: api.ListingCreated},
+				{ID: "birch", Change: api.ListingUpdated,
+					Fields: []api.FieldChange{{Field: "sources[0].url", Old: json.RawMessage(`"https://a.example"`),
+						New: json.RawMessage(`"https://b.example"`)}}},
+			}})
 	}
 	dryRun(one)
 	page := b.uploaded("new.jsonl", "{\"id\":\"maple\"}\n")
@@ -89,7 +92,9 @@ func TestCSVFileIsImportedAsItsDryRunShowed(t *testing.T) {
 func TestRejectedLinesOfAnImportAreListed(t *testing.T) {
 	s := newServer(t)
 	b := s.signedIn()
-	s.api.respond("POST /listings/import", api.ImportReport{Rejected: []api.RejectedLine{{Line: 3, ID: "maple", Problems: apitest.Problems("summary: must not be empty")}}})
+	s.api.respond("POST /listings/import",
+		api.ImportReport{Rejected: []api.RejectedLine{{Line: 3, ID: "maple",
+			Problems: apitest.Problems("summary: must not be empty")}}})
 	page := b.uploaded("new.jsonl", "{}\n")
 	require.Equal(t, http.StatusUnprocessableEntity, page.StatusCode)
 	require.Contains(t, page.body, "summary: must not be empty")
@@ -104,7 +109,8 @@ func TestWithdrawalAndDecisionsNeedAReason(t *testing.T) {
 	s.api.respond("POST /keys/requests/r1/decline", api.KeyRequest{ID: "r1", State: "declined"})
 	s.api.respond("POST /accounts/a1/suspend", struct{}{})
 	for path, at := range map[string]string{
-		"/records/maple/withdraw": "POST /listings/withdraw", "/requests/r1/decline": "POST /keys/requests/r1/decline", "/accounts/a1/suspend": "POST /accounts/a1/suspend",
+		"/records/maple/withdraw": "POST /listings/withdraw", "/requests/r1/decline": "POST /keys/requests/r1/decline",
+		"/accounts/a1/suspend": "POST /accounts/a1/suspend",
 	} {
 		require.Equal(t, http.StatusOK, b.get(path).StatusCode, path)
 		require.Equal(t, http.StatusUnprocessableEntity, b.post(path, url.Values{"reason": {" "}}).StatusCode, path)
@@ -178,9 +184,11 @@ func TestAuditMergesTheLogsThatTheRoleCanRead(t *testing.T) {
 func TestAuditFilters(t *testing.T) {
 	s, b := audited(t, api.RoleAdmin)
 	for query, want := range map[string][]string{
-		"kind=listing": {"GET /changes"}, "kind=review": {"GET /events checkType=review"}, "kind=link-check": {"GET /events checkType=application-link"},
+		"kind=listing": {"GET /changes"}, "kind=review": {"GET /events checkType=review"},
+		"kind=link-check": {"GET /events checkType=application-link"},
 		"record=maple": {"GET /changes",
-			"GET /events checkType=review"}, "account=acct": {"GET /audit account=acct"}, "action=key.": {"GET /audit action=key."},
+			"GET /events checkType=review"}, "account=acct": {"GET /audit account=acct"},
+		"action=key.":               {"GET /audit action=key."},
 		"kind=account&record=maple": nil,
 	} {
 		s.api.mu.Lock()

@@ -386,7 +386,8 @@ func TestStoredMarkupIsShownAsText(t *testing.T) {
 	f.CountryEligibility = []api.CountryEligibility{{Country: attack, Status: attack, IncludedRegions: []string{attack},
 		ExcludedRegions: []string{attack}, SourceURLs: []string{attack}, Note: attack}}
 	f.Pay = &api.Pay{Currency: attack, Unit: attack, SourceURL: attack}
-	f.Languages, f.Requirements, f.ApplicationStatus, f.ApplicationURL = []string{attack}, []string{attack}, attack, ptr(attack)
+	f.Languages, f.Requirements, f.ApplicationStatus, f.ApplicationURL = []string{attack}, []string{attack}, attack,
+		ptr(attack)
 	f.RiskIndicators = []api.RiskIndicator{{Code: attack, Note: attack, SourceURL: attack}}
 	hostile.OwnFacts, hostile.PreviousFacts = ptr(api.UnknownFacts()), f
 	hostile.Events = []api.RecordedEvent{{VerificationEvent: api.VerificationEvent{CheckType: attack, Outcome: attack,
@@ -414,7 +415,8 @@ func TestStoredMarkupIsShownAsText(t *testing.T) {
 	require.NoError(t, json.Unmarshal(bytes.Split(listingfile.Example, []byte("\n"))[1], &listing))
 	text, err := json.Marshal(replaced(listing, attack))
 	require.NoError(t, err)
-	r.ApplicationURL, r.Subcategory, r.Overview, r.StartingCost, r.WorkModel, r.Facts = "javascript:alert(1)", ptr(attack), attack, attack, attack, *f
+	r.ApplicationURL, r.Subcategory, r.Overview, r.StartingCost, r.WorkModel, r.Facts = "javascript:alert(1)", ptr(attack),
+		attack, attack, attack, *f
 	s.api.respond("GET /records/maple",
 		api.ListingDetail{Listing: text, Record: *r,
 			Changes: []api.ListingAct{{Actor: attack, Action: attack, Fields: []string{attack}}}})
@@ -422,7 +424,8 @@ func TestStoredMarkupIsShownAsText(t *testing.T) {
 		api.ListingList{Listings: []api.ListedListing{{ID: attack, Company: attack, Category: attack, Visibility: attack,
 			Status: attack, Host: attack}}})
 	s.api.respond("GET /reviews/candidates", api.CandidateList{Candidates: []api.Candidate{{
-		ID: attack, Company: attack, Category: attack, Host: attack, Missing: []string{attack}, Duplicates: []api.Duplicate{{ID: attack, Visibility: attack, By: attack}},
+		ID: attack, Company: attack, Category: attack, Host: attack, Missing: []string{attack},
+		Duplicates: []api.Duplicate{{ID: attack, Visibility: attack, By: attack}},
 	}}})
 	s.api.respond("GET /changes",
 		api.ListingActList{Acts: []api.IdentifiedAct{{Listing: attack,
@@ -445,8 +448,11 @@ func TestStoredMarkupIsShownAsText(t *testing.T) {
 		require.NotContains(t, page.body, `href="javascript:`, path)
 		require.Contains(t, page.body, "&lt;script&gt;", "the attack is not on the page")
 	}
-	difference := []api.FieldChange{{Field: attack, Old: json.RawMessage(fmt.Sprintf("%q", attack)), New: json.RawMessage(`"` + attack + `"`)}}
-	s.api.respond("POST /listings/import", api.ImportReport{SHA256: attack, Changes: []api.ListingChange{{ID: attack, Change: attack, Fields: difference}}, KeptWithdrawn: []string{attack}})
+	difference := []api.FieldChange{{Field: attack, Old: json.RawMessage(fmt.Sprintf("%q", attack)),
+		New: json.RawMessage(`"` + attack + `"`)}}
+	s.api.respond("POST /listings/import",
+		api.ImportReport{SHA256: attack, Changes: []api.ListingChange{{ID: attack, Change: attack, Fields: difference}},
+			KeptWithdrawn: []string{attack}})
 	input := b.get("/records/maple/edit").input(t, "edit")
 	newer := api.ListingDetail{Version: attack, Listing: text, Record: *r, Changes: []api.ListingAct{{Actor: attack}}}
 	s.api.respond("PUT /records/maple",
@@ -512,8 +518,10 @@ func TestSheetShowsAllThatTheReviewCovers(t *testing.T) {
 		"Changed since the latest review. Before: https://old.example/",
 		`name="listing.workModel" value="Contractor"`, `name="listing.startingCost" value="" placeholder="not recorded"`,
 		"8 unknown, and they stay unknown",
-		"still says so, read by a machine <time", "missing: a machine did not find the words <time", "<bdi>bob</bdi> could not open it on <time",
-		"https://gone.example/: gone, says <bdi>bob</bdi>, <time", `Use <kbd>q</kbd><span class="visually-hidden"> this quote</span>`, "A machine found every quote again",
+		"still says so, read by a machine <time", "missing: a machine did not find the words <time",
+		"<bdi>bob</bdi> could not open it on <time",
+		"https://gone.example/: gone, says <bdi>bob</bdi>, <time",
+		`Use <kbd>q</kbd><span class="visually-hidden"> this quote</span>`, "A machine found every quote again",
 		"No outcome yet: 1 fact kept, 9 unknown, 1 quote. 1 fact needs a decision.",
 	} {
 		require.Contains(t, page.body, text)

@@ -69,7 +69,8 @@ func backup(ctx context.Context, from, to string) (err error) {
 	}
 	for _, e := range entries {
 		switch name := e.Name(); {
-		case name == "lock" || strings.HasPrefix(name, "log.jsonl") || strings.HasPrefix(name, verbs.RedisFile) || strings.Contains(name, ".db"):
+		case name == "lock" || strings.HasPrefix(name, "log.jsonl") || strings.HasPrefix(name, verbs.RedisFile) ||
+			strings.Contains(name, ".db"):
 		case e.IsDir():
 			err = os.CopyFS(filepath.Join(new, name), os.DirFS(filepath.Join(from, name)))
 		default:

@@ -68,7 +68,8 @@ func TestBackupWhileUpRunsIsRestored(t *testing.T) {
 
 func TestFailedBackupLeavesNothing(t *testing.T) {
 	from, to := t.TempDir(), filepath.Join(t.TempDir(), "saved")
-	require.NoError(t, os.WriteFile(filepath.Join(from, "catalog.db"), []byte(strings.Repeat("not a database", 100)), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(from, "catalog.db"), []byte(strings.Repeat("not a database", 100)),
+		0o600))
 	require.ErrorContains(t, backup(t.Context(), from, to), "file is not a database")
 	entries, err := os.ReadDir(filepath.Dir(to))
 	require.NoError(t, err)

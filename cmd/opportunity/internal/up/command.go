@@ -46,9 +46,11 @@ The services' own settings apply too, such as OPPORTUNITY_SERVICE_CAPACITY, OPPO
 	f := c.Flags()
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:8080", "public address; port 0 picks a free port")
 	f.StringVar(&o.AdminListen, "admin-listen", adminapi.DefaultAdmin, "address of the admin listener")
-	f.StringVar(&o.DeskListen, "desk-listen", desk.DefaultListen, "loopback address of the curation desk; if the default is in use, a free port")
+	f.StringVar(&o.DeskListen, "desk-listen", desk.DefaultListen,
+		"loopback address of the curation desk; if the default is in use, a free port")
 	f.StringVar(&o.OperationsListen, "operations-listen", "127.0.0.1:0",
-		"address of the gateway's /metrics; catalog, history, authquota and billing use the next ports; port 0 picks free ports")
+		"address of the gateway's /metrics; catalog, history, authquota and billing use the next ports; port 0 picks "+
+			"free ports")
 	dataDirFlag(c, &o.DataDir)
 	flags.Choice(f, &o.Seed, "seed", "sample", "records that the first start imports", "sample", "none")
 	return c

@@ -55,7 +55,8 @@ type deployment struct {
 func newDeployment(
 	ctx context.Context, dir *dataDir, public, admin net.Listener, operations, redisURL string, log io.Writer,
 ) (*deployment, error) {
-	d := &deployment{dir: dir.Path, publicURL: cmp.Or(strings.TrimSuffix(os.Getenv("OPPORTUNITY_PUBLIC_URL"), "/"), browsable(public))}
+	d := &deployment{dir: dir.Path, publicURL: cmp.Or(strings.TrimSuffix(os.Getenv("OPPORTUNITY_PUBLIC_URL"), "/"),
+		browsable(public))}
 	var pepper, encryptionKey, signingKey string
 	var errs []error
 	for name, secret := range map[string]*string{
@@ -83,11 +84,12 @@ func newDeployment(
 	d.authquotaURL, d.billingURL = reachable(loopback[2]), reachable(loopback[3])
 
 	common := map[string]string{
-		"OPPORTUNITY_PUBLIC_URL":          d.publicURL,
-		"OPPORTUNITY_TLS_CERT_FILE":       "", // ignores that of the environment: the services listen on the loopback address
-		"OPPORTUNITY_TLS_KEY_FILE":        "",
-		"OPPORTUNITY_PEER_CA_FILE":        "",
-		"OPPORTUNITY_OPERATOR_TOKENS":     strings.TrimSuffix(d.operatorToken+","+os.Getenv("OPPORTUNITY_OPERATOR_TOKENS"), ","),
+		"OPPORTUNITY_PUBLIC_URL":    d.publicURL,
+		"OPPORTUNITY_TLS_CERT_FILE": "", // ignores that of the environment: the services listen on the loopback address
+		"OPPORTUNITY_TLS_KEY_FILE":  "",
+		"OPPORTUNITY_PEER_CA_FILE":  "",
+		"OPPORTUNITY_OPERATOR_TOKENS": strings.TrimSuffix(d.operatorToken+","+os.Getenv("OPPORTUNITY_OPERATOR_TOKENS"),
+			","),
 		"OPPORTUNITY_KEY_PEPPERS":         pepper,
 		"OPPORTUNITY_ENCRYPTION_KEYS":     encryptionKey,
 		"OPPORTUNITY_REDIS_URL":           redisURL,
@@ -121,7 +123,8 @@ func tokens(secret string) map[string]map[string]string {
 	settings := map[string]map[string]string{}
 	for service, list := range sent {
 		settings[service] = map[string]string{
-			"OPPORTUNITY_PEER_TOKENS": strings.Join(list, ","), "OPPORTUNITY_CALLER_TOKENS": strings.Join(accepted[service], ","),
+			"OPPORTUNITY_PEER_TOKENS":   strings.Join(list, ","),
+			"OPPORTUNITY_CALLER_TOKENS": strings.Join(accepted[service], ","),
 		}
 	}
 	return settings
@@ -207,7 +210,8 @@ func (d *deployment) attach(loopback []net.Listener, public, admin net.Listener,
 		return nil
 	}
 	for _, out := range []*io.Writer{
-		&d.catalog.Telemetry.LogOutput, &d.history.Telemetry.LogOutput, &d.authquota.Telemetry.LogOutput, &d.billing.Telemetry.LogOutput,
+		&d.catalog.Telemetry.LogOutput, &d.history.Telemetry.LogOutput, &d.authquota.Telemetry.LogOutput,
+		&d.billing.Telemetry.LogOutput,
 		&d.gateway.Telemetry.LogOutput,
 	} {
 		*out = log
@@ -273,7 +277,8 @@ func reachable(l net.Listener) string {
 }
 
 func (d *deployment) migrate(ctx context.Context) error {
-	return errors.Join(catalog.Migrate(ctx, d.catalog), history.Migrate(ctx, d.history), authquota.Migrate(ctx, d.authquota),
+	return errors.Join(catalog.Migrate(ctx, d.catalog), history.Migrate(ctx, d.history),
+		authquota.Migrate(ctx, d.authquota),
 		billing.Migrate(ctx, d.billing))
 }
 

@@ -46,7 +46,8 @@ func (d *deployment) linksOff() string {
 	}
 	if err := history.CheckContact(d.history); err != nil {
 		return off + "site owners could not open the contact page under " + d.publicURL +
-			". To switch them on, set OPPORTUNITY_PUBLIC_URL to a public address, or OPPORTUNITY_LINK_CHECK_CONTACT to a public page."
+			". To switch them on, set OPPORTUNITY_PUBLIC_URL to a public address, or OPPORTUNITY_LINK_CHECK_CONTACT to a " +
+			"public page."
 	}
 	return ""
 }
@@ -60,7 +61,8 @@ func checkLinks(
 	return runEvery(ctx, firstLinkCheck, linkCheckInterval, wake, func(ctx context.Context) (again bool) {
 		err := check(ctx)
 		if errors.Is(err, history.ErrNoContact) {
-			slog.New(slog.NewJSONHandler(log, nil)).InfoContext(ctx, "link checks disabled: no contact page", "service", "up", "reason", err.Error())
+			slog.New(slog.NewJSONHandler(log, nil)).InfoContext(ctx, "link checks disabled: no contact page", "service", "up",
+				"reason", err.Error())
 			return false
 		}
 		return true

@@ -74,9 +74,11 @@ func TestBannerSaysWhyLinksAreNotChecked(t *testing.T) {
 		d    *deployment
 		want string
 	}{
-		"localhost":    {&deployment{links: true, history: history.Config{PublicURL: "http://localhost:8080"}}, "OPPORTUNITY_PUBLIC_URL"},
-		"switched off": {&deployment{history: history.Config{PublicURL: "https://data.opportunity.ca"}}, "OPPORTUNITY_LINK_CHECKS is false"},
-		"public":       {&deployment{links: true, history: history.Config{PublicURL: "https://data.opportunity.ca"}}, ""},
+		"localhost": {&deployment{links: true, history: history.Config{PublicURL: "http://localhost:8080"}},
+			"OPPORTUNITY_PUBLIC_URL"},
+		"switched off": {&deployment{history: history.Config{PublicURL: "https://data.opportunity.ca"}},
+			"OPPORTUNITY_LINK_CHECKS is false"},
+		"public": {&deployment{links: true, history: history.Config{PublicURL: "https://data.opportunity.ca"}}, ""},
 	} {
 		if c.want == "" {
 			require.Empty(t, c.d.linksOff(), name)

@@ -32,7 +32,8 @@ func running(t *testing.T, seed string) (dir, base, admin string, keys map[api.T
 	ended, out, errs := make(chan error, 1), new(servicetest.Log), new(servicetest.Log)
 	go func() {
 		ended <- Run(ctx, Options{
-			Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", DeskListen: "127.0.0.1:0", OperationsListen: "127.0.0.1:0", DataDir: dir, Seed: seed,
+			Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", DeskListen: "127.0.0.1:0", OperationsListen: "127.0.0.1:0",
+			DataDir: dir, Seed: seed,
 			Out: out, Err: errs,
 		})
 	}()
@@ -85,7 +86,8 @@ func verified(t *testing.T, dir string) {
 	root.SetOut(out)
 	root.SetArgs([]string{"history", "verify", "--data-dir", dir})
 	require.NoError(t, root.ExecuteContext(t.Context()), out)
-	require.Contains(t, out.String(), "Verifying "+filepath.Join(dir, "history.db")+" with the key in history-signing-key\n")
+	require.Contains(t, out.String(),
+		"Verifying "+filepath.Join(dir, "history.db")+" with the key in history-signing-key\n")
 	require.Contains(t, out.String(), "everything matches\n")
 }
 

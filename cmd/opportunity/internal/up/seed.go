@@ -123,7 +123,8 @@ func getAsConsumer(ctx context.Context, url, token string, out any) error {
 		return err
 	}
 	highest := api.Tiers[len(api.Tiers)-1]
-	caller, err := json.Marshal(api.Caller{Tier: highest.Tier, PageSize: highest.Limits.PageSize, History: highest.Limits.History})
+	caller, err := json.Marshal(api.Caller{Tier: highest.Tier, PageSize: highest.Limits.PageSize,
+		History: highest.Limits.History})
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,8 @@ func whileUp(t *testing.T, text string, during func(out *servicetest.Log)) {
 	out, ended := new(servicetest.Log), make(chan error, 1)
 	go func() {
 		ended <- Run(ctx, Options{
-			Listen: "127.0.0.1:0", AdminListen: admin, DeskListen: "127.0.0.1:0", OperationsListen: "127.0.0.1:0", DataDir: adminapi.DefaultDataDir, Seed: "sample", Out: out, Err: out,
+			Listen: "127.0.0.1:0", AdminListen: admin, DeskListen: "127.0.0.1:0", OperationsListen: "127.0.0.1:0",
+			DataDir: adminapi.DefaultDataDir, Seed: "sample", Out: out, Err: out,
 		})
 	}()
 	storetest.Eventually(t, text, func() bool { return strings.Contains(out.String(), text) })
@@ -126,7 +127,8 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 		}
 		_, err = command(t, "keys revoke "+key.ID)
 		require.NoError(t, err)
-		require.NoError(t, os.WriteFile("events.jsonl", []byte(apitest.Line(apitest.Verified("maple-scribe", time.Now().Add(-time.Minute)))), 0o600))
+		require.NoError(t, os.WriteFile("events.jsonl",
+			[]byte(apitest.Line(apitest.Verified("maple-scribe", time.Now().Add(-time.Minute)))), 0o600))
 		_, err = command(t, "events append events.jsonl")
 		require.NoError(t, err)
 		_, err = command(t, "listings withdraw maple-scribe --reason closed")
@@ -150,7 +152,8 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 			require.ErrorContains(t, err, "--accept or --current")
 			_, err = command(t, "status")
 			require.ErrorContains(t, err, store+" (set back)")
-			require.Contains(t, follow(t, strings.ReplaceAll(page, "recover history", "recover "+store), "opportunity recover "+store), "a generation begins")
+			require.Contains(t, follow(t, strings.ReplaceAll(page, "recover history", "recover "+store),
+				"opportunity recover "+store), "a generation begins")
 			storetest.Eventually(t, "up continues", func() bool {
 				_, err := command(t, "status")
 				return err == nil && strings.Contains(out.String(), "curl ")
@@ -161,7 +164,8 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 			switch store {
 			case "catalog":
 				follow(t, page, "opportunity listings import")
-				require.Equal(t, int64(1), number(t, "catalog", "SELECT count(*) FROM listings WHERE id = 'maple-scribe' AND visibility = 'withdrawn'"))
+				require.Equal(t, int64(1),
+					number(t, "catalog", "SELECT count(*) FROM listings WHERE id = 'maple-scribe' AND visibility = 'withdrawn'"))
 			case "authquota":
 				said, err := command(t, "keys list --output json")
 				require.NoError(t, err)

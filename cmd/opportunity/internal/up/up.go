@@ -96,7 +96,8 @@ func Run(ctx context.Context, o Options) error {
 	if err := d.migrate(ctx); err != nil {
 		return err
 	}
-	jobs := stages{{{"redis", saving(save, log)}, {"databases", func(ctx context.Context) error { return d.explain(ctx, o.Err) }}}}
+	jobs := stages{{{"redis", saving(save, log)},
+		{"databases", func(ctx context.Context) error { return d.explain(ctx, o.Err) }}}}
 	return append(jobs, d.stages()...).run(ctx, func(ctx context.Context) error {
 		keys, err := d.firstStart(ctx, dir, o.Seed, o.Err)
 		if err != nil {
@@ -132,7 +133,8 @@ const saveInterval = time.Second
 // failures, such as that of a full disk, and retries.
 func saving(save func() error, log *slog.Logger) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
-		service.Loop{Name: "save of Redis", Interval: saveInterval, Do: func(context.Context) error { return save() }}.Run(ctx, log)
+		service.Loop{Name: "save of Redis", Interval: saveInterval,
+			Do: func(context.Context) error { return save() }}.Run(ctx, log)
 		return nil
 	}
 }
@@ -157,7 +159,8 @@ func listen(ctx context.Context, address, flag string) (net.Listener, error) {
 
 // firstStart waits until every service is ready, then imports the sample and issues demo keys if an
 // earlier start has not done so.
-func (d *deployment) firstStart(ctx context.Context, dir *dataDir, kind string, errs io.Writer) (map[api.Tier]string, error) {
+func (d *deployment) firstStart(ctx context.Context, dir *dataDir, kind string, errs io.Writer) (map[api.Tier]string,
+	error) {
 	if err := d.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -195,7 +198,8 @@ func (d *deployment) ready(ctx context.Context) error {
 			if err == nil {
 				break
 			}
-			if missing := new(peer.NotReadyError); errors.As(err, &missing) && slices.Contains(missing.Missing, api.SetBackCondition) {
+			if missing := new(peer.NotReadyError); errors.As(err, &missing) &&
+				slices.Contains(missing.Missing, api.SetBackCondition) {
 				tick.Reset(time.Second)
 				timeout = nil // explain names the remedy
 			}
@@ -215,7 +219,8 @@ func (d *deployment) ready(ctx context.Context) error {
 type owner struct{ name, url string }
 
 func (d *deployment) owners() []owner {
-	return []owner{{"authquota", d.authquotaURL}, {"catalog", d.catalogURL}, {"history", d.historyURL}, {"billing", d.billingURL}}
+	return []owner{{"authquota", d.authquotaURL}, {"catalog", d.catalogURL}, {"history", d.historyURL},
+		{"billing", d.billingURL}}
 }
 
 // explain writes to errs what to do whenever a database was set back. A service may be ready before
@@ -262,12 +267,15 @@ var acceptHelp = map[string]string{
 // printWelcome prints addresses, demo keys and a first request to try.
 func printWelcome(out io.Writer, d *deployment, dir *dataDir, keys map[api.Tier]string) {
 	base := d.publicURL
-	fmt.Fprintf(out, "The Opportunity Data API is running.\n\n  API             %s\n  Documentation   %s/docs\n  Account pages   %s/account\n", base, base, base)
-	fmt.Fprintf(out, "  Admin listener  %s\n  Curation desk   %s\n\nDemo keys, saved in %s:\n", d.adminURL, d.desk.SignInURL(), dir.File(keysFile))
+	fmt.Fprintf(out, "The Opportunity Data API is running.\n\n  API             %s\n  Documentation   %s/docs\n  "+
+		"Account pages   %s/account\n", base, base, base)
+	fmt.Fprintf(out, "  Admin listener  %s\n  Curation desk   %s\n\nDemo keys, saved in %s:\n", d.adminURL,
+		d.desk.SignInURL(), dir.File(keysFile))
 	for _, t := range api.Tiers {
 		fmt.Fprintf(out, "  %-11s %s\n", t.Tier, keys[t.Tier])
 	}
-	fmt.Fprintf(out, "\nTry it:\n  curl -H 'Authorization: Bearer %s' '%s/api/v1/opportunities?country=CA&limit=1'\n\n", keys[api.ExampleTier], base)
+	fmt.Fprintf(out, "\nTry it:\n  curl -H 'Authorization: Bearer %s' '%s/api/v1/opportunities?country=CA&limit=1'\n\n",
+		keys[api.ExampleTier], base)
 	if d.billing.Processor == billing.Sandbox {
 		fmt.Fprintln(out, "Payments go to a sandbox: no money moves.")
 	}

@@ -85,7 +85,8 @@ the command changes nothing.`,
 }
 
 func (v *verbs) suspend(resume bool) *cobra.Command {
-	verb, done, example, usage := "suspend", "suspended: ", "resells our data", "why; the mail to the account's person quotes it"
+	verb, done, example, usage := "suspend", "suspended: ", "resells our data",
+		"why; the mail to the account's person quotes it"
 	short := "Suspend an account: its next request is rejected, and its person gets a mail with the reason"
 	if resume {
 		verb, done, example, usage = "resume", "resumed: ", "settled by mail", "why, for the audit log"

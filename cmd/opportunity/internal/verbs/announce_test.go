@@ -26,7 +26,8 @@ func TestAnnouncementIsShownFirst(t *testing.T) {
 	c, _ = admin(t, http.StatusOK, `{"id":"v2","recipients":3,"posted":2,"createdAt":"2027-01-02T03:04:05Z"}`)
 	out, _, err := verb(t, c.URL, "It is here.\n", announce...)
 	require.NoError(t, err, "the existing one needs no confirmation")
-	require.Equal(t, "announced v2 at 2027-01-02 03:04:05Z: 2 of 3 mails queued; repeat the command to see its progress\n", out)
+	require.Equal(t, "announced v2 at 2027-01-02 03:04:05Z: 2 of 3 mails queued; repeat the command to see its progress\n",
+		out)
 
 	_, _, err = verb(t, nowhere, "", announce...)
 	require.ErrorContains(t, err, "the text is empty")

@@ -67,7 +67,8 @@ func parseSince(s string, now time.Time) (string, error) {
 	if t, err := api.CheckDate(s).Time(); err == nil {
 		return t.Format(time.RFC3339Nano), nil
 	}
-	return "", fmt.Errorf("invalid --since %q: use a duration such as 7d or 90m, a date such as 2026-11-20, or a time such as 2026-11-20T09:30:00Z", s)
+	return "", fmt.Errorf("invalid --since %q: use a duration such as 7d or 90m, a date such as 2026-11-20, or a time "+
+		"such as 2026-11-20T09:30:00Z", s)
 }
 
 func showAudit(out io.Writer, entries []api.AuditEntry) {

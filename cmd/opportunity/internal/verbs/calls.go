@@ -17,7 +17,8 @@ import (
 const trialKeyLife = 5 * time.Minute
 
 // trialTier is the lowest tier that can make every call.
-var trialTier = api.Tiers[slices.IndexFunc(api.Tiers, func(t api.TierInfo) bool { return t.AllRecords && t.Limits.History })].Tier
+var trialTier = api.Tiers[slices.IndexFunc(api.Tiers,
+	func(t api.TierInfo) bool { return t.AllRecords && t.Limits.History })].Tier
 
 // trialUseCase identifies the keys of makeCalls.
 const trialUseCase = "opportunity status --calls"
@@ -46,7 +47,8 @@ func (v *verbs) makeCalls(ctx context.Context, public string) (err error) {
 		if _, failed := c.RevokeKey(ctx, key.ID, false); failed != nil {
 			err = errors.Join(err, fmt.Errorf("revoking the key %s, which expires in %s: %w", key.ID, trialKeyLife, failed))
 		} else if err == nil {
-			_, err = trialCall(ctx, public, "list with the revoked key", "/api/v1/opportunities?limit=1", key.Key, http.StatusUnauthorized)
+			_, err = trialCall(ctx, public, "list with the revoked key", "/api/v1/opportunities?limit=1", key.Key,
+				http.StatusUnauthorized)
 		}
 	}()
 	body, err := trialCall(ctx, public, "list", "/api/v1/opportunities?limit=1", key.Key, http.StatusOK)

@@ -61,7 +61,8 @@ func TestStatusMakesOneCallOfEachKind(t *testing.T) {
 					_, _ = io.WriteString(w, `{"data":[{"id":"a"}]}`)
 					return
 				}
-				_, _ = io.WriteString(w, `{"error":{"code":"`+code+`","message":"No."},"documentation":"https://data.example.com/docs"}`)
+				_, _ = io.WriteString(w,
+					`{"error":{"code":"`+code+`","message":"No."},"documentation":"https://data.example.com/docs"}`)
 			}))
 			defer s.Close()
 			_, _, err := verb(t, s.URL, "", "status", "--public-url", s.URL, "--calls")
@@ -92,7 +93,8 @@ func TestStatusReusesTheAccountOfEarlierRuns(t *testing.T) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
 	}
 	reply("GET /readyz", `{"status":"ready"}`)
-	reply("GET /operator/v1/accounts/acc_person", `{"id":"acc_person","status":"active","person":{"email":"ann@example.com"}}`)
+	reply("GET /operator/v1/accounts/acc_person",
+		`{"id":"acc_person","status":"active","person":{"email":"ann@example.com"}}`)
 	reply("GET /operator/v1/accounts/acc_suspended", `{"id":"acc_suspended","status":"suspended"}`)
 	reply("GET /operator/v1/accounts/acc_own", `{"id":"acc_own","status":"active"}`)
 	mux.HandleFunc("GET /operator/v1/keys", func(w http.ResponseWriter, r *http.Request) {

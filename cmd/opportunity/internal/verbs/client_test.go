@@ -43,7 +43,8 @@ func admin(t *testing.T, status int, response string) (client adminapi.Client, s
 }
 
 func TestIssueKey(t *testing.T) {
-	c, sent := admin(t, http.StatusOK, `{"id":"key_1","key":"oda_live_x","account":"acc_1","tier":"free","expiresAt":"2027-01-01T00:00:00Z"}`)
+	c, sent := admin(t, http.StatusOK,
+		`{"id":"key_1","key":"oda_live_x","account":"acc_1","tier":"free","expiresAt":"2027-01-01T00:00:00Z"}`)
 	key, raw, err := c.IssueKey(t.Context(), adminapi.KeyRequest{Tier: api.Free, UseCase: "a test"})
 	require.NoError(t, err)
 	require.Equal(t, "oda_live_x", key.Key)
@@ -60,11 +61,13 @@ func TestIDsAreEscapedInPaths(t *testing.T) {
 }
 
 func TestErrorResponses(t *testing.T) {
-	c, _ := admin(t, http.StatusNotFound, `{"error":{"code":"not_found","message":"There is no key with this id."},"documentation":"http://x/"}`)
+	c, _ := admin(t, http.StatusNotFound,
+		`{"error":{"code":"not_found","message":"There is no key with this id."},"documentation":"http://x/"}`)
 	_, err := c.RevokeKey(t.Context(), "key_1", true)
 	var rejected *adminapi.RequestError
 	require.ErrorAs(t, err, &rejected)
-	require.Equal(t, adminapi.RequestError{Status: 404, Code: "not_found", Reason: "There is no key with this id."}, *rejected)
+	require.Equal(t, adminapi.RequestError{Status: 404, Code: "not_found", Reason: "There is no key with this id."},
+		*rejected)
 
 	c, _ = admin(t, http.StatusBadGateway, `<html>`)
 	_, _, err = c.Append(t.Context(), strings.NewReader("x"))
@@ -92,14 +95,19 @@ func TestConnectionErrorsSayWhatToDo(t *testing.T) {
 	t.Cleanup(page.Close)
 	cut := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	t.Cleanup(cut.Close)
-	public, _ := admin(t, http.StatusNotFound, `{"error":{"path":"endpoint","code":"not_found","message":"There is nothing at this address."}}`)
+	public, _ := admin(t, http.StatusNotFound,
+		`{"error":{"path":"endpoint","code":"not_found","message":"There is nothing at this address."}}`)
 
 	const another = "Set OPPORTUNITY_ADMIN_URL to use another address."
 	for _, c := range []struct{ url, want, code string }{
-		{nowhere, `cannot reach http://127.0.0.1:1: connection refused. Is "opportunity up" running? ` + another, "unreachable"},
-		{private.URL, "cannot trust " + private.URL + ": x509: certificate signed by unknown authority", "untrusted_certificate"},
-		{strings.Replace(page.URL, "http:", "https:", 1), "does not speak HTTPS: use an http:// URL. " + another, "unexpected_response"},
-		{page.URL, page.URL + " is not an admin listener: it returned status 404 (text/plain). Set OPPORTUNITY_ADMIN_URL", "unexpected_response"},
+		{nowhere, `cannot reach http://127.0.0.1:1: connection refused. Is "opportunity up" running? ` + another,
+			"unreachable"},
+		{private.URL, "cannot trust " + private.URL + ": x509: certificate signed by unknown authority",
+			"untrusted_certificate"},
+		{strings.Replace(page.URL, "http:", "https:", 1), "does not speak HTTPS: use an http:// URL. " + another,
+			"unexpected_response"},
+		{page.URL, page.URL + " is not an admin listener: it returned status 404 (text/plain). Set OPPORTUNITY_ADMIN_URL",
+			"unexpected_response"},
 		{public.URL, "is not an admin listener, or is one of another version. " + another, "not_found"},
 		{cut.URL, "lost the connection to " + cut.URL + ": EOF", "unreachable"},
 	} {
@@ -117,12 +125,14 @@ func TestConnectionErrorsSayWhatToDo(t *testing.T) {
 }
 
 func TestRejectedTokenIsNamed(t *testing.T) {
-	c, _ := admin(t, http.StatusUnauthorized, `{"error":{"code":"invalid_api_key","message":"This operator token is not valid."}}`)
+	c, _ := admin(t, http.StatusUnauthorized,
+		`{"error":{"code":"invalid_api_key","message":"This operator token is not valid."}}`)
 	_, _, err := c.AccountList(t.Context(), "", adminapi.Page{})
 	require.ErrorContains(t, err, "rejected the operator token in OPPORTUNITY_OPERATOR_TOKEN")
 	c.TokenFile = ".opportunity/operator-token"
 	_, _, err = c.AccountList(t.Context(), "", adminapi.Page{})
-	require.ErrorContains(t, err, "rejected the operator token in .opportunity/operator-token: set OPPORTUNITY_OPERATOR_TOKEN, or use --data-dir")
+	require.ErrorContains(t, err,
+		"rejected the operator token in .opportunity/operator-token: set OPPORTUNITY_OPERATOR_TOKEN, or use --data-dir")
 	require.Equal(t, "invalid_api_key", adminapi.Code(err))
 }
 
@@ -142,15 +152,20 @@ func TestErrorsNameArgumentsAndFlags(t *testing.T) {
 		usage                     bool
 	}{
 		{"keys revoke k", "key", "There is no key with this id.", `unknown key "k": see "opportunity keys list"`, false},
-		{"keys approve r", "request", "There is no request with this id.", `unknown request "r": see "opportunity keys requests"`, false},
-		{"accounts show a", "account", "There is no account with this id.", `unknown account "a": see "opportunity accounts list"`, false},
-		{"keys issue --tier free --use-case x --account a", "account", "There is no account with this id.", `unknown account "a"`, false},
+		{"keys approve r", "request", "There is no request with this id.",
+			`unknown request "r": see "opportunity keys requests"`, false},
+		{"accounts show a", "account", "There is no account with this id.",
+			`unknown account "a": see "opportunity accounts list"`, false},
+		{"keys issue --tier free --use-case x --account a", "account", "There is no account with this id.",
+			`unknown account "a"`, false},
 		{"history show x", "listing", "There is no listing with this id.", `unknown listing "x"`, false},
-		{"keys issue --tier free --use-case x --expires-in 400d", "expiresIn", "must be at most 365d", `--expires-in must be at most 365d`, true},
+		{"keys issue --tier free --use-case x --expires-in 400d", "expiresIn", "must be at most 365d",
+			`--expires-in must be at most 365d`, true},
 		{"history show x --at y", "at", "must be a day", `--at must be a day`, true},
 		{"keys revoke k", "", "Something else.", "Something else.", false},
 		{"listings list --search x", "text", "is too long", "--search is too long", true},
-		{"keys issue --tier free --use-case x", "expiresIn", "must be at most 365d", "--expires-in must be at most 365d", false},
+		{"keys issue --tier free --use-case x", "expiresIn", "must be at most 365d", "--expires-in must be at most 365d",
+			false},
 	} {
 		status, code := http.StatusNotFound, problem.NotFound
 		if strings.HasPrefix(c.want, "--") {

@@ -54,7 +54,8 @@ type runE = func(cmd *cobra.Command, args []string) error
 // show returns the work of a command that makes one call. It prints the response as JSON, or as
 // text does.
 func show[T any](
-	v *verbs, call func(ctx context.Context, c adminapi.Client, args []string) (T, []byte, error), text func(out io.Writer, response T),
+	v *verbs, call func(ctx context.Context, c adminapi.Client, args []string) (T, []byte, error),
+	text func(out io.Writer, response T),
 ) runE {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := v.client()
@@ -71,7 +72,8 @@ func show[T any](
 }
 
 // act is like show, for a call whose response is empty. It prints the sentence that done returns.
-func (v *verbs) act(call func(ctx context.Context, c adminapi.Client, args []string) ([]byte, error), done func(args []string) string) runE {
+func (v *verbs) act(call func(ctx context.Context, c adminapi.Client, args []string) ([]byte, error),
+	done func(args []string) string) runE {
 	return func(cmd *cobra.Command, args []string) error {
 		return show(v, func(ctx context.Context, c adminapi.Client, args []string) (any, []byte, error) {
 			raw, err := call(ctx, c, args)

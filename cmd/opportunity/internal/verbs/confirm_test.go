@@ -57,7 +57,8 @@ func TestScriptsAreNotAsked(t *testing.T) {
 	null, err := os.Open(os.DevNull)
 	require.NoError(t, err)
 	defer null.Close()
-	for _, line := range []string{"keys revoke key_1", "accounts suspend acc_1 --reason x", "listings withdraw a --reason x"} {
+	for _, line := range []string{"keys revoke key_1", "accounts suspend acc_1 --reason x",
+		"listings withdraw a --reason x"} {
 		c, sent := admin(t, http.StatusOK, `{"applied":true}`)
 		_, errs, err := verbFrom(t, c.URL, null, strings.Fields(line)...)
 		require.NoError(t, err, line)

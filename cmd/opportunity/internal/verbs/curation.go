@@ -45,7 +45,8 @@ confirmation; --yes skips that.`,
 			if err := checkReason(reason); err != nil {
 				return err
 			}
-			what := fmt.Sprintf("This withdraws %d listings: %s. Consumers no longer get them.", len(ids), strings.Join(ids, ", "))
+			what := fmt.Sprintf("This withdraws %d listings: %s. Consumers no longer get them.", len(ids),
+				strings.Join(ids, ", "))
 			if err := confirmed(cmd, yes, what); err != nil {
 				return err
 			}
@@ -107,7 +108,8 @@ func (p publishesSeveral) Error() string {
 // importFile imports a listings file, or shows what would change if dry is set. If ask is set, it
 // may return publishesSeveral.
 func (v *verbs) importFile(format *string, dry, ask bool) runE {
-	return v.listingsFile(format, func(ctx context.Context, c adminapi.Client, file io.Reader, rejected []api.RejectedLine) (result, error) {
+	return v.listingsFile(format, func(ctx context.Context, c adminapi.Client, file io.Reader,
+		rejected []api.RejectedLine) (result, error) {
 		if len(rejected) > 0 { // in the conversion from CSV
 			raw, err := json.Marshal(api.ImportReport{Rejected: rejected})
 			return result{rejected: rejected, raw: raw}, err
@@ -116,7 +118,8 @@ func (v *verbs) importFile(format *string, dry, ask bool) runE {
 			p, raw, err := c.Preview(ctx, file)
 			text := new(strings.Builder)
 			showPreview(text, p)
-			return result{applied: len(p.Rejected) == 0, rejected: p.Rejected, omitted: p.Omitted, raw: raw, text: strings.TrimSuffix(text.String(), "\n"), warnings: p.Warnings}, err
+			return result{applied: len(p.Rejected) == 0, rejected: p.Rejected, omitted: p.Omitted, raw: raw,
+				text: strings.TrimSuffix(text.String(), "\n"), warnings: p.Warnings}, err
 		}
 		r, raw, err := c.Import(ctx, file, "", ask)
 		if err == nil && !r.Applied && len(r.Rejected) == 0 {
@@ -262,13 +265,15 @@ func (r result) explain(out io.Writer) {
 	if len(r.newer) > 0 {
 		fmt.Fprintln(out, "recorded since the listing was shown:")
 		for _, e := range r.newer {
-			fmt.Fprintf(out, "  %s: %s %s, checked %s, recorded %s by %s", e.Slug, e.CheckType, e.Outcome, formatTime(e.CheckedAt), formatTime(e.RecordedAt), e.Actor)
+			fmt.Fprintf(out, "  %s: %s %s, checked %s, recorded %s by %s", e.Slug, e.CheckType, e.Outcome,
+				formatTime(e.CheckedAt), formatTime(e.RecordedAt), e.Actor)
 			if e.Note != "" {
 				fmt.Fprintf(out, " (%s)", strings.Join(strings.Fields(e.Note), " "))
 			}
 			fmt.Fprintln(out)
 		}
-		fmt.Fprintln(out, "Nothing was appended. Read the newer events, then run the command again: it starts from the listing's current state.")
+		fmt.Fprintln(out, "Nothing was appended. Read the newer events, then run the command again: it starts from the "+
+			"listing's current state.")
 	}
 }
 

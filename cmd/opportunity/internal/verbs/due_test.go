@@ -24,7 +24,8 @@ func TestReviewsDue(t *testing.T) {
 	require.Equal(t, "GET /operator/v1/reviews/due?within=168h0m0s ann ", sent.String())
 	lines := strings.Split(out, "\n")
 	require.Len(t, lines, 7)
-	require.Contains(t, lines[1], "changed 2026-11-18 09:30: facts, startingCost by ann; link check of 2026-11-19 09:00: closed (answered 404)")
+	require.Contains(t, lines[1],
+		"changed 2026-11-18 09:30: facts, startingCost by ann; link check of 2026-11-19 09:00: closed (answered 404)")
 	require.Contains(t, lines[2], "never reviewed, published 2026-11-19 10:00")
 	require.Contains(t, lines[3], "stale after 2026-11-24 09:00")
 	require.Regexp(t, `^- +d +host +unverified +never reviewed$`, lines[4])
@@ -38,7 +39,8 @@ func TestReviewsDue(t *testing.T) {
 	require.Equal(t, []string{"", "d", "D", "host", "unverified", "", "never reviewed"}, rows[4])
 	require.Equal(t, "'=cmd|' /C calc'!A0", rows[1][2], "no formula")
 	require.Equal(t, `B, "Inc"`, rows[2][2])
-	require.Equal(t, []string{"2026-11-24T09:00:00Z", "c", "C", "host", "verified", "2026-11-10T09:00:00Z", "stale after 2026-11-24 09:00"}, rows[3])
+	require.Equal(t, []string{"2026-11-24T09:00:00Z", "c", "C", "host", "verified", "2026-11-10T09:00:00Z",
+		"stale after 2026-11-24 09:00"}, rows[3])
 
 	out, _, err = verb(t, c.URL, "", "reviews", "due", "--output", "json")
 	require.NoError(t, err)

@@ -26,12 +26,14 @@ const (
 )
 
 func formatFlag(c *cobra.Command, format *string) {
-	flags.Choice(c.Flags(), format, "format", "", "format of the file; the default is csv for a name that ends in .csv, otherwise jsonl", jsonLines, csvFormat)
+	flags.Choice(c.Flags(), format, "format", "",
+		"format of the file; the default is csv for a name that ends in .csv, otherwise jsonl", jsonLines, csvFormat)
 }
 
 // asJSONLines returns the file as JSON Lines with the same line numbers. If CSV cannot be
 // converted, lines is nil and wrong has both the valid lines and the problems.
-func asJSONLines(in io.Reader, name, format string, now time.Time) (lines io.Reader, wrong listingfile.File, err error) {
+func asJSONLines(in io.Reader, name, format string, now time.Time) (lines io.Reader, wrong listingfile.File,
+	err error) {
 	if format == jsonLines || format == "" && !strings.EqualFold(filepath.Ext(name), ".csv") {
 		return in, wrong, nil
 	}
@@ -48,7 +50,8 @@ func asJSONLines(in io.Reader, name, format string, now time.Time) (lines io.Rea
 
 // listingsFile is like file, for listings files. It converts CSV and passes call either the file or
 // the problems of the conversion.
-func (v *verbs) listingsFile(format *string, call func(context.Context, adminapi.Client, io.Reader, []api.RejectedLine) (result, error)) runE {
+func (v *verbs) listingsFile(format *string, call func(context.Context, adminapi.Client, io.Reader,
+	[]api.RejectedLine) (result, error)) runE {
 	return func(cmd *cobra.Command, args []string) error {
 		return v.file(func(ctx context.Context, c adminapi.Client, in io.Reader) (result, error) {
 			lines, wrong, err := asJSONLines(in, args[0], *format, time.Now())

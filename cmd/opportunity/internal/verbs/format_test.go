@@ -28,7 +28,8 @@ func TestCSVIsSentAsJSONLines(t *testing.T) {
 	out, _, err := verb(t, c.URL, "", "listings", "import", csvFile(t))
 	require.NoError(t, err)
 	require.Equal(t, "created 1, updated 0, unchanged 0\n", out)
-	require.Contains(t, sent.String(), `{"format":"opportunity-listings","version":1}`+"\n"+`{"applicationUrl":"https://maple-transcripts.example/apply"`)
+	require.Contains(t, sent.String(),
+		`{"format":"opportunity-listings","version":1}`+"\n"+`{"applicationUrl":"https://maple-transcripts.example/apply"`)
 
 	c, sent = admin(t, http.StatusOK, `{"dryRun":true,"created":1,"refused":[]}`)
 	text, err := os.ReadFile(csvFile(t))
@@ -44,11 +45,13 @@ func TestInvalidCSVIsNotSent(t *testing.T) {
 	_, errs, err := verb(t, c.URL, "", "listings", "import", file)
 	require.Error(t, err)
 	require.Empty(t, sent.String())
-	require.Contains(t, errs, "line 2 (id maple-transcripts): facts.pay.minimum: \"much\" is not a number: write only digits and one decimal point, such as 45000 or 17.50\n")
+	require.Contains(t, errs,
+		"line 2 (id maple-transcripts): facts.pay.minimum: \"much\" is not a number: write only digits and one decimal point, such as 45000 or 17.50\n")
 
 	_, errs, err = verb(t, nowhere, "", "listings", "lint", file)
 	require.Error(t, err)
-	require.Contains(t, errs, "line 2 (id maple-transcripts): facts.pay.minimum: \"much\" is not a number: write only digits and one decimal point, such as 45000 or 17.50\n")
+	require.Contains(t, errs,
+		"line 2 (id maple-transcripts): facts.pay.minimum: \"much\" is not a number: write only digits and one decimal point, such as 45000 or 17.50\n")
 	out, _, err := verb(t, nowhere, "", "listings", "lint", csvFile(t))
 	require.NoError(t, err)
 	require.Equal(t, "1 listings, no problems\n", out)
@@ -61,7 +64,8 @@ func TestExportAsCSV(t *testing.T) {
 	want, err := os.ReadFile(csvFile(t))
 	require.NoError(t, err)
 	require.Equal(t, string(want), out)
-	c, _ = admin(t, http.StatusServiceUnavailable, `{"error":{"code":"service_unavailable","message":"Unavailable."},"documentation":"http://x/"}`)
+	c, _ = admin(t, http.StatusServiceUnavailable,
+		`{"error":{"code":"service_unavailable","message":"Unavailable."},"documentation":"http://x/"}`)
 	_, _, err = verb(t, c.URL, "", "listings", "export", "--format", "csv")
 	require.ErrorContains(t, err, "Unavailable.")
 }

@@ -25,12 +25,14 @@ func (v *verbs) history() *cobra.Command {
 Only events that had been recorded by then count, whatever time they were checked at. The status is derived from events alone: edits
 of the listing, which also put a review in doubt, are not part of the history. --at takes a UTC day, which means its end, or a time.
 The default is now.`,
-		Example: "  opportunity history show maple-scribe --at 2026-11-20\n  opportunity history show maple-scribe --at 2026-11-20T09:30:00Z --output json",
+		Example: "  opportunity history show maple-scribe --at 2026-11-20\n  opportunity history show maple-scribe --at " +
+			"2026-11-20T09:30:00Z --output json",
 		RunE: show(v, func(ctx context.Context, c adminapi.Client, args []string) (api.HistorySnapshot, []byte, error) {
 			return adminapi.Get[api.HistorySnapshot](ctx, c, adminapi.Path("history", args[0]), "at", at)
 		}, showHistory),
 	}
-	showAt.Flags().StringVar(&at, "at", "", "UTC day such as 2026-11-20, or time such as 2026-11-20T09:30:00Z (default now)")
+	showAt.Flags().StringVar(&at, "at", "",
+		"UTC day such as 2026-11-20, or time such as 2026-11-20T09:30:00Z (default now)")
 	c.AddCommand(showAt, v.verify(), v.prove(), v.verifyEvent())
 	return c
 }

@@ -43,10 +43,11 @@ func (v *verbs) revoke() *cobra.Command {
 		return c.RevokeKey(ctx, args[0], leaked)
 	}, func(args []string) string { return "revoked: " + args[0] })
 	c := &cobra.Command{
-		Use:     "revoke ID",
-		Short:   "Revoke a key for good; its next request is rejected",
-		Long:    `Revoke a key for good; its next request is rejected. At a terminal, the command asks for confirmation; --yes skips that.`,
-		Example: "  opportunity keys revoke key_0199a1c27b3f7d0e9c1b52f6d1f0a4e2\n  opportunity keys revoke key_0199a1c27b3f7d0e9c1b52f6d1f0a4e2 --leaked",
+		Use:   "revoke ID",
+		Short: "Revoke a key for good; its next request is rejected",
+		Long:  `Revoke a key for good; its next request is rejected. At a terminal, the command asks for confirmation; --yes skips that.`,
+		Example: "  opportunity keys revoke key_0199a1c27b3f7d0e9c1b52f6d1f0a4e2\n  opportunity keys revoke " +
+			"key_0199a1c27b3f7d0e9c1b52f6d1f0a4e2 --leaked",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			what := fmt.Sprintf("This revokes %s for good: its next request is rejected, and nothing restores it.", args[0])
 			if err := confirmed(cmd, yes, what); err != nil {
@@ -81,7 +82,8 @@ account's tier. To change that tier for all keys of the account, use "opportunit
 				want.ExpiresIn = life.String()
 			}
 			if want.Tier == "" && want.Account == "" {
-				return fmt.Errorf("missing --tier: a new account needs %s; with --account, the key has the account's tier", flags.OneOf(tiers()...))
+				return fmt.Errorf("missing --tier: a new account needs %s; with --account, the key has the account's tier",
+					flags.OneOf(tiers()...))
 			}
 			return nil
 		},

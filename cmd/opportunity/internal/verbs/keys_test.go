@@ -43,7 +43,8 @@ func TestExamplesOfSuspendAndResumeAreTheirOwn(t *testing.T) {
 	for verbName, reason := range map[string]string{"suspend": "resells our data", "resume": "settled by mail"} {
 		out, _, err := verb(t, nowhere, "", "accounts", verbName, "--help")
 		require.NoError(t, err)
-		require.Contains(t, out, "opportunity accounts "+verbName+` acc_0199a1c26f0e7a51b0a71d1f5a3b9c55 --reason "`+reason+`"`)
+		require.Contains(t, out,
+			"opportunity accounts "+verbName+` acc_0199a1c26f0e7a51b0a71d1f5a3b9c55 --reason "`+reason+`"`)
 	}
 }
 

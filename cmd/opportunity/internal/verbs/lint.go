@@ -22,7 +22,8 @@ func (v *verbs) lint() *cobra.Command {
 		Short: "Check a listings file locally, as an import would",
 		Long: `Check a listings file, JSON Lines or CSV, as an import would, without a running API. It names every problem by line
 and field; in CSV, by the line where the row begins and by the column. The exit code is 1 if an import would reject the file.`,
-		Example: "  opportunity listings lint platforms.jsonl\n  opportunity listings export | opportunity listings lint --output json -",
+		Example: "  opportunity listings lint platforms.jsonl\n  opportunity listings export | opportunity listings lint " +
+			"--output json -",
 		RunE: v.linted("listings", "an import would reject the file", func(in io.Reader, name string) (linted, error) {
 			lines, file, err := asJSONLines(in, name, format, time.Now())
 			if err == nil && lines != nil {
@@ -76,7 +77,8 @@ func (v *verbs) linted(what, verdict string, read func(in io.Reader, name string
 		}
 		valid := len(found.rejected) == 0
 		raw, err := json.Marshal(map[string]any{
-			"valid": valid, what: found.valid, "refused": append([]api.RejectedLine{}, found.rejected...), "completed": append([]api.RejectedLine{}, found.completed...),
+			"valid": valid, what: found.valid, "refused": append([]api.RejectedLine{}, found.rejected...),
+			"completed": append([]api.RejectedLine{}, found.completed...),
 		})
 		if err != nil {
 			return err
@@ -101,7 +103,8 @@ func schema() *cobra.Command {
 		Short: "Print the JSON Schema of a line of a listings file",
 		Long: `Print the JSON Schema (draft 2020-12) of a line of a listings file, for editors and other programs. Its $comment lists
 the rules that span lines, which only an import or a lint can check.`,
-		Example: "  opportunity listings schema > listings.schema.json\n  opportunity listings schema --example > start.jsonl",
+		Example: "  opportunity listings schema > listings.schema.json\n  opportunity listings schema --example > " +
+			"start.jsonl",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			text := listingfile.Schema
 			if example {

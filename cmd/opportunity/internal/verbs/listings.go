@@ -27,7 +27,8 @@ func (v *verbs) listListings() *cobra.Command {
 		Long: `List listings by id, private and withdrawn ones too. A listing must match all filters.
 
 --output jsonl prints one listing per line; csv prints a table for spreadsheets. Both print summaries: use export for whole listings.`,
-		Example: "  opportunity listings list --visibility private --search maple\n  opportunity listings list --status needs-review --output csv",
+		Example: "  opportunity listings list --visibility private --search maple\n  opportunity listings list --status " +
+			"needs-review --output csv",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := v.client()
 			if err != nil {
@@ -45,7 +46,8 @@ func (v *verbs) listListings() *cobra.Command {
 	flags.Choice(f, &visibility, "visibility", "", "visibility", "private", "published", "withdrawn")
 	flags.Choice(f, &status, "status", "", "verification status", "verified", "unverified", "stale", "needs-review")
 	flags.Choice(f, &category, "category", "", "category", "online", "sell", "local", "host")
-	f.StringVar(&country, "country", "", "country code such as CA: listings whose facts say that its residents are eligible")
+	f.StringVar(&country, "country", "",
+		"country code such as CA: listings whose facts say that its residents are eligible")
 	f.StringVar(&search, "search", "", "part of the id or the company's name, case-insensitive")
 	flags.Choice(f, &output, "output", "text", "output format", "text", "json", "jsonl", "csv")
 	flags.Number(f, &page.Limit, "limit", 0,
@@ -85,10 +87,12 @@ func printListings(out, errs io.Writer, list api.ListingList, raw []byte, output
 
 func listingsCSV(out io.Writer, list api.ListingList) error {
 	return WriteCSV(out, []string{
-		"id", "company", "category", "visibility", "status", "application_status", "sources", "published_at", "last_checked_at", "updated_at",
+		"id", "company", "category", "visibility", "status", "application_status", "sources", "published_at",
+		"last_checked_at", "updated_at",
 	}, func(row func(...string)) {
 		for _, l := range list.Listings {
-			row(l.ID, l.Company, string(l.Category), l.Visibility, string(l.Status), string(l.ApplicationStatus), strconv.Itoa(l.Sources),
+			row(l.ID, l.Company, string(l.Category), l.Visibility, string(l.Status), string(l.ApplicationStatus),
+				strconv.Itoa(l.Sources),
 				rfc3339(l.PublishedAt), rfc3339(l.LastCheckedAt), rfc3339(&l.UpdatedAt))
 		}
 	})

@@ -16,7 +16,8 @@ const listed = `{"listings":[
 
 func TestListingsList(t *testing.T) {
 	c, sent := admin(t, http.StatusOK, listed)
-	out, _, err := verb(t, c.URL, "", "listings", "list", "--visibility", "private", "--search", "a b", "--limit", "2", "--after", "0")
+	out, _, err := verb(t, c.URL, "", "listings", "list", "--visibility", "private", "--search", "a b", "--limit", "2",
+		"--after", "0")
 	require.NoError(t, err)
 	require.Equal(t, "GET /operator/v1/listings?after=0&limit=2&text=a+b&visibility=private ann ", sent.String())
 	require.Equal(t, `ID  COMPANY     CATEGORY  VISIBILITY  STATUS      LAST REVIEW
@@ -57,7 +58,8 @@ func TestListingsShow(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "GET /operator/v1/records/a%2Fb ann ", sent.String())
 	for _, want := range []string{
-		`Visibility +withdrawn\n`, `Status +unverified\n`, `Published +never\n`, `Source +https://s.example/  2026-11-18\n`, `Notes +Two lines.\n`,
+		`Visibility +withdrawn\n`, `Status +unverified\n`, `Published +never\n`, `Source +https://s.example/  2026-11-18\n`,
+		`Notes +Two lines.\n`,
 		`"remote": true`, `2026-11-20 08:00:00Z +bob +withdrawn +visibility\n`,
 	} {
 		require.Regexp(t, want, out)

@@ -25,7 +25,8 @@ It does not verify facts: without a factual review the record is "unverified". A
 
 Before it publishes more than one listing, the command shows how many were never reviewed and asks for confirmation. In scripts, add
 --yes.`,
-		Example: "  opportunity listings publish maple-scribe\n  opportunity listings publish --yes maple-scribe loonie-surveys\n" +
+		Example: "  opportunity listings publish maple-scribe\n  opportunity listings publish --yes maple-scribe " +
+			"loonie-surveys\n" +
 			"  opportunity listings publish --all",
 		Args: func(_ *cobra.Command, ids []string) error {
 			if all == (len(ids) > 0) {
@@ -65,7 +66,8 @@ func stillWithdrawn(ids []string) string {
 	if len(ids) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("\n%d stay withdrawn although the file has them as published: %s\npublish them again with: opportunity listings publish ID...",
+	return fmt.Sprintf("\n%d stay withdrawn although the file has them as published: %s\npublish them again with: "+
+		"opportunity listings publish ID...",
 		len(ids), strings.Join(ids, ", "))
 }
 

@@ -30,11 +30,13 @@ func TestPublishingManyAsksFirst(t *testing.T) {
 	c, sent = admin(t, http.StatusOK, `{"applied":true,"updated":1,"published":1,"refused":[]}`)
 	_, _, err = verb(t, c.URL, "", "listings", "publish", "a")
 	require.NoError(t, err)
-	require.Equal(t, `POST /operator/v1/listings/publish ann {"ids":["a"]}`, sent.String(), "one listing needs no confirmation")
+	require.Equal(t, `POST /operator/v1/listings/publish ann {"ids":["a"]}`, sent.String(),
+		"one listing needs no confirmation")
 	_, _, err = verb(t, c.URL, "", "listings", "publish", "a", "b")
 	require.NoError(t, err, "only one of them would become public")
 
-	c, sent = admin(t, http.StatusOK, `{"refused":[{"line":2,"id":"b","problems":[{"path":"sources","message":"a published listing needs at least one"}]}]}`)
+	c, sent = admin(t, http.StatusOK,
+		`{"refused":[{"line":2,"id":"b","problems":[{"path":"sources","message":"a published listing needs at least one"}]}]}`)
 	_, errs, err := verb(t, c.URL, "", "listings", "publish", "a", "b")
 	require.ErrorContains(t, err, "nothing was changed")
 	require.Contains(t, errs, "b: sources: a published listing needs at least one")
@@ -43,7 +45,8 @@ func TestPublishingManyAsksFirst(t *testing.T) {
 
 func TestAgree(t *testing.T) {
 	for answers, want := range map[string]string{
-		"yes\n": "", "Y\n": "", "what?\n\nyes\n": "", "no\n": "nothing was changed", "": "no answer", "sure": "no answer: add --yes",
+		"yes\n": "", "Y\n": "", "what?\n\nyes\n": "", "no\n": "nothing was changed", "": "no answer",
+		"sure": "no answer: add --yes",
 	} {
 		var out strings.Builder
 		err := verbs.Agree(bufio.NewReader(strings.NewReader(answers)), &out)
@@ -67,7 +70,8 @@ func TestImportAsksBeforeItPublishesSeveral(t *testing.T) {
 }
 
 func TestImportReportsPublishedAndWithdrawn(t *testing.T) {
-	c, _ := admin(t, http.StatusOK, `{"applied":true,"created":3,"published":2,"neverReviewed":1,"keptWithdrawn":["a","b"],"refused":[]}`)
+	c, _ := admin(t, http.StatusOK,
+		`{"applied":true,"created":3,"published":2,"neverReviewed":1,"keptWithdrawn":["a","b"],"refused":[]}`)
 	out, _, err := verb(t, c.URL, "{}", "listings", "import", "-")
 	require.NoError(t, err)
 	require.Equal(t, `created 3, updated 0, unchanged 0; published 2, 1 of them never reviewed

@@ -38,8 +38,10 @@ country whose eligibility it states. A closed or needs-review one without facts 
 The review's time is when the command read the listing, unless you set it. The review is rejected if another event was recorded for the
 listing since then.`,
 		Example: "  opportunity reviews record maple-scribe --outcome closed --note \"The site says so.\"" +
-			" --source https://maple-scribe.example/\n  opportunity reviews record maple-scribe --outcome verified --set remote=true --set pay=null" +
-			" --source https://maple-scribe.example/jobs\n  opportunity reviews record maple-scribe --event review.json --output json",
+			" --source https://maple-scribe.example/\n  opportunity reviews record maple-scribe --outcome verified --set " +
+			"remote=true --set pay=null" +
+			" --source https://maple-scribe.example/jobs\n  opportunity reviews record maple-scribe --event review.json " +
+			"--output json",
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if r.file == "" && r.given.Outcome == "" {
 				return errors.New("missing --outcome or --event: to review a listing fact by fact, use the curation desk")
@@ -52,10 +54,12 @@ listing since then.`,
 	f.StringVar(&r.file, "event", "", "file with one review, or - for standard input")
 	flags.Choice(f, &r.given.Outcome, "outcome", "", "outcome", "verified", "closed", "needs-review")
 	f.StringVar(&r.facts, "facts", "", "file with all facts as JSON, or - for standard input")
-	f.StringArrayVar(&r.set, "set", nil, "change one fact: NAME=VALUE with a JSON value, such as remote=true or pay=null; repeatable")
+	f.StringArrayVar(&r.set, "set", nil,
+		"change one fact: NAME=VALUE with a JSON value, such as remote=true or pay=null; repeatable")
 	f.StringVar(&r.given.Note, "note", "", "note of the review")
 	f.StringArrayVar(&r.given.SourceURLs, "source", nil, "URL of a page that supports the review; repeatable")
-	f.TimeVar(&r.given.CheckedAt, "checked-at", time.Time{}, []string{time.RFC3339Nano}, "time of the review (RFC 3339, default now)")
+	f.TimeVar(&r.given.CheckedAt, "checked-at", time.Time{}, []string{time.RFC3339Nano},
+		"time of the review (RFC 3339, default now)")
 	f.BoolVar(&r.yes, "yes", false, "skip the confirmation")
 	for _, flag := range []string{"outcome", "facts", "set", "note", "source", "checked-at", "yes"} {
 		c.MarkFlagsMutuallyExclusive("event", flag)
@@ -142,7 +146,8 @@ func (s *submission) read(cmd *cobra.Command, id string, sheet api.ReviewSheet) 
 // used, or nil if there are none.
 func (s *submission) keptQuotes(facts api.Facts, sheet api.ReviewSheet) *api.GivenEvidence {
 	var kept []api.Quote
-	changed, used := reviewform.Differences(sheet.CurrentFacts(), facts), append(facts.Cites(api.FactNames...), s.given.SourceURLs...)
+	changed, used := reviewform.Differences(sheet.CurrentFacts(), facts),
+		append(facts.Cites(api.FactNames...), s.given.SourceURLs...)
 	for _, q := range sheet.CurrentQuotes() {
 		if facts.Knows(q.Fact) && !slices.Contains(changed, q.Fact) && slices.Contains(used, q.SourceURL) {
 			kept = append(kept, q)
@@ -171,7 +176,8 @@ func (s *submission) confirmChanges(cmd *cobra.Command, sheet api.ReviewSheet) e
 		_, err := io.WriteString(cmd.ErrOrStderr(), text.String())
 		return err
 	}
-	return confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), text.String()+"The review will be appended, and can only be corrected by a later one.")
+	return confirm(cmd.InOrStdin(), cmd.ErrOrStderr(),
+		text.String()+"The review will be appended, and can only be corrected by a later one.")
 }
 
 // changed returns a review with all facts as JSON after changes of the form NAME=VALUE. A value
@@ -181,7 +187,8 @@ func changed(facts api.Facts, changes []string) ([]byte, error) {
 	for _, change := range changes {
 		name, value, ok := strings.Cut(change, "=")
 		if _, known := all[name]; !ok || !known {
-			return nil, flags.Usage("invalid --set %q: use NAME=VALUE, where NAME is one of %s", change, strings.Join(api.FactNames, ", "))
+			return nil, flags.Usage("invalid --set %q: use NAME=VALUE, where NAME is one of %s", change,
+				strings.Join(api.FactNames, ", "))
 		}
 		if !json.Valid([]byte(value)) {
 			text, _ := json.Marshal(value) // a string

@@ -37,18 +37,22 @@ func newDesk(t *testing.T) *desk {
 	yes := true
 	reviewed, own := api.UnknownFacts(), api.UnknownFacts()
 	reviewed.Remote, reviewed.Languages = &yes, []string{"English"}
-	reviewed.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: api.Eligible, ExcludedRegions: []string{"CA-QC"},
-		SourceURLs: []string{"https://a.example/regions"}}}
+	reviewed.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: api.Eligible,
+		ExcludedRegions: []string{"CA-QC"},
+		SourceURLs:      []string{"https://a.example/regions"}}}
 	reviewed.RiskIndicators = []api.RiskIndicator{{Code: "fees", Note: "5 CAD", SourceURL: "https://a.example/fees"}}
 	reviewed.Complete()
 	own.Remote = &yes
 	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	sheet := api.ReviewSheet{
-		GeneratedAt: sheetTime, LastEventID: "e-9", Visibility: "published", Status: api.NeedsReview, OwnFacts: &own, ReviewedFacts: &reviewed,
-		Record:  api.Opportunity{ID: "a", Platform: api.Platform{Category: api.Online}, Facts: reviewed, Sources: []api.Source{{URL: "https://a.example/terms"}}},
+		GeneratedAt: sheetTime, LastEventID: "e-9", Visibility: "published", Status: api.NeedsReview, OwnFacts: &own,
+		ReviewedFacts: &reviewed,
+		Record: api.Opportunity{ID: "a", Platform: api.Platform{Category: api.Online}, Facts: reviewed,
+			Sources: []api.Source{{URL: "https://a.example/terms"}}},
 		Reasons: []api.DueReason{{Why: api.DueEdit, At: at, Fields: []string{"facts"}, Actor: "bob"}},
 		Evidence: api.Evidence{Quotes: []api.Quote{
-			{Fact: "remote", SourceURL: "https://a.example/terms", Exact: "from home"}, {Fact: "languages", SourceURL: "https://a.example/terms", Exact: "in English"},
+			{Fact: "remote", SourceURL: "https://a.example/terms", Exact: "from home"},
+			{Fact: "languages", SourceURL: "https://a.example/terms", Exact: "in English"},
 			{Fact: "riskIndicators", SourceURL: "https://a.example/unused", Exact: "a fee"},
 		}},
 		Edits: []api.ListingEdit{{At: at, Actor: "bob", Fields: []string{"facts"}}},
@@ -73,14 +77,16 @@ func newDesk(t *testing.T) *desk {
 			review, _ := json.Marshal(in.Review) // was decoded
 			d.appended <- string(review)
 			if d.rejects--; d.rejects >= 0 {
-				_, _ = io.WriteString(w, `{"applied":false,"refused":[{"line":1,"id":"a","problems":[{"path":"note","message":"not today"}]}]}`)
+				_, _ = io.WriteString(w,
+					`{"applied":false,"refused":[{"line":1,"id":"a","problems":[{"path":"note","message":"not today"}]}]}`)
 				return
 			}
 			if d.newer {
 				w.WriteHeader(http.StatusConflict)
 				_ = json.NewEncoder(w).Encode(api.AppendReport{Rejected: []api.RejectedLine{}, Newer: []api.RecordedEvent{{
 					Actor: "eve", RecordedAt: at.Add(time.Hour), VerificationEvent: api.VerificationEvent{
-						Slug: "a", CheckType: api.FactualReview, Outcome: api.OutcomeClosed, CheckedAt: at.Add(time.Minute), Note: "The site\nis gone."}}}})
+						Slug: "a", CheckType: api.FactualReview, Outcome: api.OutcomeClosed, CheckedAt: at.Add(time.Minute),
+						Note: "The site\nis gone."}}}})
 				return
 			}
 			_, _ = io.WriteString(w, `{"applied":true,"appended":1,"refused":[]}`)
@@ -105,10 +111,12 @@ func TestReviewFromFlagsAndFiles(t *testing.T) {
 		out, errs, err := verb(t, d.url, "", append([]string{"reviews", "record", "a"}, args...)...)
 		return out + errs, err
 	}
-	_, err := record("--outcome", "closed", "--note", "Gone.", "--source", "https://a.example", "--source", "https://b.example", "--checked-at", "2026-11-20T09:00:00Z")
+	_, err := record("--outcome", "closed", "--note", "Gone.", "--source", "https://a.example", "--source",
+		"https://b.example", "--checked-at", "2026-11-20T09:00:00Z")
 	require.NoError(t, err)
 	require.JSONEq(t, `{"slug":"a","checkedAt":"2026-11-20T09:00:00Z","checkType":"review","outcome":"closed","sourceUrls":["https://a.example","https://b.example"],"note":"Gone.","lastEventId":"e-9"}`, <-d.appended)
-	_, err = record("--outcome", "verified", "--source", "https://a.example", "--facts", file(apitest.WholeFacts(`{"remote":true}`)))
+	_, err = record("--outcome", "verified", "--source", "https://a.example", "--facts",
+		file(apitest.WholeFacts(`{"remote":true}`)))
 	require.NoError(t, err)
 	require.Contains(t, <-d.appended, `"checkedAt":"2026-11-20T09:00:00.123456Z"`, "the time of the sheet")
 	_, err = record("--event", file(`{"outcome":"closed", "note":"x",
@@ -127,9 +135,12 @@ func TestReviewFromFlagsAndFiles(t *testing.T) {
 	require.Contains(t, text, "a: note: not today")
 	<-d.appended
 	for _, args := range [][]string{
-		{"--event", file(`{"slug":"b"}`)}, {"--event", file(`{"checkType":"application-link"}`)}, {"--event", file(`[]`)}, {"--event", file(`{} {}`)},
-		{"--event", file(`{"outcome":"closed","outcome":"closed"}`)}, {"--outcome", "closed", "--set", "pay"}, {"--outcome", "closed", "--set", "salary=1"},
-		{"--set", "remote=true"}, {"--event", "/no/such/file"}, {"--note", "x"}, {"--outcome", "closed", "--checked-at", "yesterday"}, {"--event", file(`{}`), "--outcome", "closed"}, {},
+		{"--event", file(`{"slug":"b"}`)}, {"--event", file(`{"checkType":"application-link"}`)}, {"--event", file(`[]`)},
+		{"--event", file(`{} {}`)},
+		{"--event", file(`{"outcome":"closed","outcome":"closed"}`)}, {"--outcome", "closed", "--set", "pay"},
+		{"--outcome", "closed", "--set", "salary=1"},
+		{"--set", "remote=true"}, {"--event", "/no/such/file"}, {"--note", "x"},
+		{"--outcome", "closed", "--checked-at", "yesterday"}, {"--event", file(`{}`), "--outcome", "closed"}, {},
 	} {
 		_, err := record(args...)
 		require.Error(t, err, args)
@@ -150,25 +161,30 @@ func TestReviewWithoutEvidenceIsNotSent(t *testing.T) {
 		{nil, "a: sourceUrls: a verified review needs at least one source URL"},
 		{[]string{"--set", "remote=true"}, "a: sourceUrls: a verified review needs at least one source URL"},
 		{[]string{"--source", "https://a.example", "--facts", partial}, "a: facts: countryEligibility, degreeRequired, "},
-		{[]string{"--source", "https://a.example", "--set", "remote=ture"}, "a: facts.remote: must be true or false; it is \"ture\""},
+		{[]string{"--source", "https://a.example", "--set", "remote=ture"},
+			"a: facts.remote: must be true or false; it is \"ture\""},
 		{[]string{"--source", "https://a.example", "--set", `countryEligibility=[{"country":"US","status":"ineligible"}]`},
 			"a: facts.countryEligibility[0].sourceUrls: an ineligible country needs at least one source URL"},
 	} {
-		_, errs, err := verb(t, d.url, "", append([]string{"reviews", "record", "a", "--outcome", "verified", "--yes"}, c.args...)...)
+		_, errs, err := verb(t, d.url, "", append([]string{"reviews", "record", "a", "--outcome", "verified", "--yes"},
+			c.args...)...)
 		require.EqualError(t, err, "nothing was changed")
 		require.Contains(t, errs, c.want)
-		require.Equal(t, !slices.Contains(c.args, "--facts"), errors.As(err, new(flags.UsageError)), "a usage error unless a file is wrong: %v", c.args)
+		require.Equal(t, !slices.Contains(c.args, "--facts"), errors.As(err, new(flags.UsageError)),
+			"a usage error unless a file is wrong: %v", c.args)
 	}
 	require.Empty(t, d.appended)
 }
 
 func TestSetChangesSingleFactsAndSendsAll(t *testing.T) {
 	d := newDesk(t)
-	args := []string{"reviews", "record", "a", "--outcome", "verified", "--source", "https://a.example", "--set", "remote=false",
+	args := []string{"reviews", "record", "a", "--outcome", "verified", "--source", "https://a.example", "--set",
+		"remote=false",
 		"--set", `languages=["French"]`, "--set", "applicationStatus=open", "--set", "pay=null"}
 	_, errs, err := verb(t, d.url, "", args...)
 	require.ErrorContains(t, err, "--yes")
-	require.Contains(t, errs, "remote: true -> false\nlanguages: [\"English\"] -> [\"French\"]\napplicationStatus: \"unknown\" -> \"open\"\nThe review will be appended")
+	require.Contains(t, errs,
+		"remote: true -> false\nlanguages: [\"English\"] -> [\"French\"]\napplicationStatus: \"unknown\" -> \"open\"\nThe review will be appended")
 	require.Empty(t, d.appended, "without confirmation")
 
 	out, errs, err := verb(t, d.url, "", append(args, "--yes")...)
@@ -184,11 +200,13 @@ func TestSetChangesSingleFactsAndSendsAll(t *testing.T) {
 
 func TestFactsThatStayKeepTheirQuotes(t *testing.T) {
 	d := newDesk(t)
-	_, _, err := verb(t, d.url, "", "reviews", "record", "a", "--outcome", "verified", "--source", "https://a.example/terms", "--set", `languages=["French"]`, "--yes")
+	_, _, err := verb(t, d.url, "", "reviews", "record", "a", "--outcome", "verified", "--source",
+		"https://a.example/terms", "--set", `languages=["French"]`, "--yes")
 	require.NoError(t, err)
 	var sent struct{ Evidence api.Evidence }
 	require.NoError(t, json.Unmarshal([]byte(<-d.appended), &sent))
-	require.Equal(t, []api.Quote{{Fact: "remote", SourceURL: "https://a.example/terms", Exact: "from home", Prefix: "You work "}}, sent.Evidence.Quotes,
+	require.Equal(t, []api.Quote{{Fact: "remote", SourceURL: "https://a.example/terms", Exact: "from home",
+		Prefix: "You work "}}, sent.Evidence.Quotes,
 		"in its new surroundings; not those of a changed fact or of a page that was not used")
 }
 
@@ -197,7 +215,8 @@ func TestConflictingReviewShowsNewerEvents(t *testing.T) {
 	d.newer = true
 	_, errs, err := verb(t, d.url, "", "reviews", "record", "a", "--outcome", "closed")
 	require.ErrorContains(t, err, "nothing was changed")
-	require.Contains(t, errs, "a: review closed, checked 2026-11-20 09:01:00Z, recorded 2026-11-20 10:00:00Z by eve (The site is gone.)\n")
+	require.Contains(t, errs,
+		"a: review closed, checked 2026-11-20 09:01:00Z, recorded 2026-11-20 10:00:00Z by eve (The site is gone.)\n")
 	require.Contains(t, errs, "run the command again")
 
 	out, _, err := verb(t, d.url, "", "reviews", "record", "a", "--outcome", "closed", "--output", "json")

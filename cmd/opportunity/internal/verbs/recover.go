@@ -53,10 +53,12 @@ processor fails, nothing is accepted: run the command again. The sandbox of "up"
 	return c
 }
 
-func (v *verbs) recovery(name, short, long string, do func(ctx context.Context, decision service.Recovery, out io.Writer) error) *cobra.Command {
+func (v *verbs) recovery(name, short, long string,
+	do func(ctx context.Context, decision service.Recovery, out io.Writer) error) *cobra.Command {
 	var accept, current bool
 	c := &cobra.Command{
-		Use: name + " --accept | --current", Short: short, Args: cobra.NoArgs, Example: "  opportunity recover " + name + " --accept",
+		Use: name + " --accept | --current", Short: short, Args: cobra.NoArgs, Example: "  opportunity recover " + name +
+			" --accept",
 		Long: long + `
 
 --current says that nothing is missing, and that what others remember is wrong.`,

@@ -116,10 +116,12 @@ func showFreeSet(out io.Writer, set *api.FreeSet) {
 		return
 	}
 	fmt.Fprintf(out, "free set: %d of at most %d records\n", set.Records, set.Limit)
-	fmt.Fprintf(out, "published: %d, of them %d never reviewed, %d need review, %d stale, %d verified but not open, %d beyond the limit\n",
+	fmt.Fprintf(out, "published: %d, of them %d never reviewed, %d need review, %d stale, %d verified but not open, %d "+
+		"beyond the limit\n",
 		set.Published, set.NeverReviewed, set.NeedsReview, set.Stale, set.NotOpen, set.BeyondLimit)
 	if set.Records == 0 {
-		fmt.Fprintln(out, "A free key gets an empty list: no published record is verified and open. See: opportunity reviews due")
+		fmt.Fprintln(out, "A free key gets an empty list: no published record is verified and open. See: opportunity "+
+			"reviews due")
 	}
 }
 

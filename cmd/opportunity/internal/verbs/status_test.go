@@ -23,11 +23,14 @@ A free key gets an empty list: no published record is verified and open. See: op
 		ready, public string
 		out, err      string
 	}{
-		"ready":           {200, `{"status":"ready"}`, noKey, "ready\n" + free, ""},
-		"links off":       {200, `{"status":"ready","notes":["Link checks are off"]}`, noKey, "ready\n" + free + "Link checks are off\n", ""},
-		"not ready":       {503, `{"status":"not ready","missing":["redis","catalog"]}`, noKey, "", "not ready: redis, catalog"},
-		"another server":  {200, "<html>", noKey, "", "is not an admin listener: it returned status 200"},
-		"another gateway": {200, `{"status":"ready"}`, "<html>", "ready\n" + free, "is not a gateway: it returned status 401"},
+		"ready": {200, `{"status":"ready"}`, noKey, "ready\n" + free, ""},
+		"links off": {200, `{"status":"ready","notes":["Link checks are off"]}`, noKey, "ready\n" + free +
+			"Link checks are off\n", ""},
+		"not ready": {503, `{"status":"not ready","missing":["redis","catalog"]}`, noKey, "",
+			"not ready: redis, catalog"},
+		"another server": {200, "<html>", noKey, "", "is not an admin listener: it returned status 200"},
+		"another gateway": {200, `{"status":"ready"}`, "<html>", "ready\n" + free,
+			"is not a gateway: it returned status 401"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

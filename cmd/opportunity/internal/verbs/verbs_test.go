@@ -49,12 +49,14 @@ func TestLintNeedsNoAPI(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "1 listings, no problems\n", out)
 
-	bad := string(listingfile.Example) + strings.Replace(strings.SplitN(string(listingfile.Example), "\n", 2)[1], `"online"`, `"offline"`, 1) +
+	bad := string(listingfile.Example) + strings.Replace(strings.SplitN(string(listingfile.Example), "\n", 2)[1],
+		`"online"`, `"offline"`, 1) +
 		strings.Repeat("{}\n", api.MaxReported)
 	out, errs, err := verb(t, nowhere, bad, "listings", "lint", "-")
 	require.Error(t, err)
 	require.Empty(t, out)
-	require.Contains(t, errs, "category: must be one of online, sell, local, host; \"\" is none (200 lines: 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, ...)\n")
+	require.Contains(t, errs,
+		"category: must be one of online, sell, local, host; \"\" is none (200 lines: 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, ...)\n")
 	require.Contains(t, errs, "line 3 (id maple-transcripts): id: is on line 2 already\n")
 	require.Contains(t, errs, "company.name: must not be empty (200 lines: 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, ...)\n")
 
@@ -87,7 +89,8 @@ func TestEventsLintNeedsNoAPI(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, out, `"events":1`)
 
-	closed := `{"slug":"a","checkedAt":"2026-01-02T03:04:05Z","checkType":"review","outcome":"closed","facts":` + apitest.WholeFacts(`{"applicationStatus":"open"}`) + `}`
+	closed := `{"slug":"a","checkedAt":"2026-01-02T03:04:05Z","checkType":"review","outcome":"closed","facts":` +
+		apitest.WholeFacts(`{"applicationStatus":"open"}`) + `}`
 	out, errs, err = verb(t, nowhere, closed, "events", "lint", "-")
 	require.NoError(t, err)
 	require.Equal(t, "1 events, no problems\n", out)
@@ -126,7 +129,8 @@ nothing was changed
 	require.NoError(t, err)
 	require.JSONEq(t, answer, out)
 
-	c, _ = admin(t, http.StatusOK, `{"dryRun":true,"refused":[{"line":2,"id":"x","problems":[{"path":"kind","message":"is not a known field"}]}]}`)
+	c, _ = admin(t, http.StatusOK,
+		`{"dryRun":true,"refused":[{"line":2,"id":"x","problems":[{"path":"kind","message":"is not a known field"}]}]}`)
 	_, errs, err := verb(t, c.URL, "{}", "listings", "import", "--dry-run", "-")
 	require.ErrorContains(t, err, "nothing was changed")
 	require.Equal(t, "line 2 (id x): kind: is not a known field\n", errs)
@@ -149,22 +153,28 @@ func TestControlCharactersAreEscaped(t *testing.T) {
 	name := "A\x1b[2J\r\n\tB\u009b\u202e"
 	text, err := json.Marshal(name)
 	require.NoError(t, err)
-	listing := `{"id":"a","company":{"name":` + string(text) + `,"website":"https://a.example/"},"summary":` + string(text) + `}`
+	listing := `{"id":"a","company":{"name":` + string(text) + `,"website":"https://a.example/"},"summary":` +
+		string(text) + `}`
 	for line, response := range map[string]string{
 		"listings list": `{"listings":[{"id":"a","company":` + string(text) + `,"updatedAt":"2026-11-20T09:00:00Z"}]}`,
 		"listings show a": `{"listing":` + listing + `,"record":{"id":"a","facts":{"languages":[` + string(text) + `]}},
 			"changes":[{"at":"2026-11-20T08:00:00Z","actor":` + string(text) + `}]}`,
 		"listings import --dry-run -": `{"dryRun":true,"changes":[{"id":"a","change":"updated","fields":[{"field":"summary","old":null,"new":` + string(text) + `}]}]}`,
-		"listings import -":           `{"applied":false,"refused":[{"line":1,"id":"a","problems":[{"message":` + string(text) + `}]}]}`,
-		"reviews due":                 `{"records":[{"id":"a","reasons":[{"why":"review","at":"2026-11-18T09:30:00Z","note":` + string(text) + `}]}]}`,
-		"history show a":              `{"slug":"a","facts":{"requirements":[` + string(text) + `]},"events":[{"id":"e","note":` + string(text) + `,"actor":` + string(text) + `}]}`,
-		"keys list":                   `{"keys":[{"id":"key_1","useCase":` + string(text) + `}]}`,
-		"keys requests":               `{"requests":[{"id":"req_1","name":` + string(text) + `}]}`,
-		"keys approve req_1":          `{"id":"req_1","decidedBy":` + string(text) + `,"decidedAt":"2026-11-20T10:00:00Z"}`,
-		"keys import -":               `{"applied":true,"warnings":[` + string(text) + `]}`,
-		"accounts list":               `{"accounts":[{"id":"acc_1","email":` + string(text) + `}]}`,
-		"accounts show acc_1":         `{"id":"acc_1","person":{"email":` + string(text) + `},"keys":[{"id":"key_1","name":` + string(text) + `}]}`,
-		"audit":                       `{"entries":[{"id":1,"at":"2026-11-20T10:00:00Z","actor":` + string(text) + `,"detail":{"name":` + string(text) + `}}]}`,
+		"listings import -": `{"applied":false,"refused":[{"line":1,"id":"a","problems":[{"message":` +
+			string(text) + `}]}]}`,
+		"reviews due": `{"records":[{"id":"a","reasons":[{"why":"review","at":"2026-11-18T09:30:00Z","note":` + string(text) +
+			`}]}]}`,
+		"history show a": `{"slug":"a","facts":{"requirements":[` + string(text) +
+			`]},"events":[{"id":"e","note":` + string(text) + `,"actor":` + string(text) + `}]}`,
+		"keys list":          `{"keys":[{"id":"key_1","useCase":` + string(text) + `}]}`,
+		"keys requests":      `{"requests":[{"id":"req_1","name":` + string(text) + `}]}`,
+		"keys approve req_1": `{"id":"req_1","decidedBy":` + string(text) + `,"decidedAt":"2026-11-20T10:00:00Z"}`,
+		"keys import -":      `{"applied":true,"warnings":[` + string(text) + `]}`,
+		"accounts list":      `{"accounts":[{"id":"acc_1","email":` + string(text) + `}]}`,
+		"accounts show acc_1": `{"id":"acc_1","person":{"email":` + string(text) + `},"keys":[{"id":"key_1","name":` +
+			string(text) + `}]}`,
+		"audit": `{"entries":[{"id":1,"at":"2026-11-20T10:00:00Z","actor":` + string(text) +
+			`,"detail":{"name":` + string(text) + `}}]}`,
 	} {
 		for _, output := range []string{"text", "json"} {
 			c, _ := admin(t, http.StatusOK, response)

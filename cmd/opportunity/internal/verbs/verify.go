@@ -53,7 +53,8 @@ For a history on Postgres, run "history verify" with the settings of the service
 			return err
 		},
 	}
-	c.Flags().StringArrayVar(&against, "against", nil, "a `FILE` with a checkpoint that was saved elsewhere; may be repeated")
+	c.Flags().StringArrayVar(&against, "against", nil,
+		"a `FILE` with a checkpoint that was saved elsewhere; may be repeated")
 	return c
 }
 
@@ -85,7 +86,8 @@ func (v *verbs) historyConfig() (file string, cfg history.Config, err error) {
 	if err != nil {
 		return "", cfg, err
 	}
-	if lookup, err = withSecret(lookup, "OPPORTUNITY_HISTORY_SIGNING_KEY", filepath.Join(filepath.Dir(file), SigningKeyFile)); err != nil {
+	if lookup, err = withSecret(lookup, "OPPORTUNITY_HISTORY_SIGNING_KEY",
+		filepath.Join(filepath.Dir(file), SigningKeyFile)); err != nil {
 		return "", cfg, err
 	}
 	cfg, err = history.ProofConfig(lookup)
@@ -114,7 +116,8 @@ func (v *verbs) database(service string) (file string, lookup func(string) (stri
 	}
 	file = filepath.Join(dir, service+".db")
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		return "", nil, fmt.Errorf(`no %s: %s does not exist. Use --data-dir with the directory of "opportunity up"`, service, file)
+		return "", nil, fmt.Errorf(`no %s: %s does not exist. Use --data-dir with the directory of "opportunity up"`, service,
+			file)
 	}
 	return file, func(name string) (string, bool) {
 		if name == "OPPORTUNITY_DATABASE_URL" {

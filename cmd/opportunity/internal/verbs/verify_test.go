@@ -19,7 +19,9 @@ func TestVerifyCreatesNoFiles(t *testing.T) {
 	parent := t.TempDir()
 	for _, dir := range []string{filepath.Join(parent, "a", "b"), parent} {
 		_, _, err := verb(t, nowhere, "", "history", "verify", "--data-dir", dir)
-		require.EqualError(t, err, "no history: "+filepath.Join(dir, "history.db")+` does not exist. Use --data-dir with the directory of "opportunity up"`)
+		require.EqualError(t, err,
+			"no history: "+filepath.Join(dir,
+				"history.db")+` does not exist. Use --data-dir with the directory of "opportunity up"`)
 	}
 	entries, err := os.ReadDir(parent)
 	require.NoError(t, err)

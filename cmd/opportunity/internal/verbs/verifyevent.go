@@ -31,7 +31,8 @@ proof must also lead to a checkpoint that you have from elsewhere, so that you s
 It proves that the log recorded the event by the time that the witnesses state, and that it has not changed since. It does not prove
 that the event is true. The exit code is 0 if the event is proved, 1 if it is not, and 2 if nothing could be verified.`,
 		Example: "  opportunity history verify-event event.tlog-proof --key \"$LOG_KEY\"\n" +
-			"  opportunity history verify-event event.tlog-proof --key \"$LOG_KEY\" --witness \"$WITNESS_KEY\" --checkpoint saved.txt",
+			"  opportunity history verify-event event.tlog-proof --key \"$LOG_KEY\" --witness \"$WITNESS_KEY\" --checkpoint " +
+			"saved.txt",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			proof, err := provedBy(cmd, args[0], checkpoint, keys)
@@ -50,8 +51,10 @@ that the event is true. The exit code is 0 if the event is proved, 1 if it is no
 		},
 	}
 	c.Flags().StringArrayVar(&keys.Log, "key", nil, "a public `KEY` of the log; may be repeated")
-	c.Flags().StringArrayVar(&keys.Witnesses, "witness", nil, "the `KEY` of a witness that must have cosigned; may be repeated")
-	c.Flags().StringVar(&checkpoint, "checkpoint", "", "a `FILE` with a checkpoint of the log from elsewhere, to which the proof must lead")
+	c.Flags().StringArrayVar(&keys.Witnesses, "witness", nil,
+		"the `KEY` of a witness that must have cosigned; may be repeated")
+	c.Flags().StringVar(&checkpoint, "checkpoint", "",
+		"a `FILE` with a checkpoint of the log from elsewhere, to which the proof must lead")
 	_ = c.MarkFlagRequired("key")
 	return c
 }
@@ -59,7 +62,8 @@ that the event is true. The exit code is 0 if the event is proved, 1 if it is no
 // maxProof bounds a proof and a checkpoint, in bytes.
 const maxProof = 1 << 20
 
-func provedBy(cmd *cobra.Command, name, checkpoint string, keys opportunity.ProofKeys) (proof opportunity.Proof, err error) {
+func provedBy(cmd *cobra.Command, name, checkpoint string, keys opportunity.ProofKeys) (proof opportunity.Proof,
+	err error) {
 	text, err := readBounded(cmd, name)
 	if err != nil {
 		return proof, err
@@ -82,7 +86,8 @@ func leadsTo(cmd *cobra.Command, proof opportunity.Proof, checkpoint string, key
 		return err
 	case size != proof.Size:
 		return &opportunity.ProofError{Reason: "other_checkpoint", Message: fmt.Sprintf(
-			"the proof leads to a checkpoint of %d events and %s has %d: get the proof with ?size=%d", proof.Size, checkpoint, size, size)}
+			"the proof leads to a checkpoint of %d events and %s has %d: get the proof with ?size=%d", proof.Size, checkpoint,
+			size, size)}
 	case !bytes.Equal(root, proof.Root):
 		return &opportunity.ProofError{Reason: "other_history", Message: fmt.Sprintf(
 			"the log has signed two histories of %d events: keep this file and %s, which prove it", size, checkpoint)}
@@ -119,6 +124,7 @@ func printProof(out io.Writer, p opportunity.Proof) {
 		fmt.Fprintf(out, "seen      %s, by %s\n", seen.At.Format(time.RFC3339), seen.Name)
 	}
 	if len(p.Witnesses) == 0 {
-		fmt.Fprintln(out, "seen      by no witness that you named: the log alone vouches for the time, and can show others another history")
+		fmt.Fprintln(out, "seen      by no witness that you named: the log alone vouches for the time, and can show others "+
+			"another history")
 	}
 }

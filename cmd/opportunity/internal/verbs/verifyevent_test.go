@@ -49,8 +49,10 @@ func TestVerifyEvent(t *testing.T) {
 	good, checkpoint := args("two witnesses, and a key of the log that did not sign")
 	out, _, err := verb(t, nowhere, "", good...)
 	require.NoError(t, err)
-	require.Contains(t, out, "proved: the event is number 4 of the 7 events that api.example/opportunity-history has signed\n")
-	require.Contains(t, out, "event     review of odin-works: verified\nchecked   2026-11-20T09:00:00.12Z\nnote      Première <visite> & \"ok\"\u2028\\u0007\n          😀\nsource    https://odin.example/a?b=1&c=2\nrecorded  2026-11-20T09:30:00.123456Z, says the log\n")
+	require.Contains(t, out,
+		"proved: the event is number 4 of the 7 events that api.example/opportunity-history has signed\n")
+	require.Contains(t, out,
+		"event     review of odin-works: verified\nchecked   2026-11-20T09:00:00.12Z\nnote      Première <visite> & \"ok\"\u2028\\u0007\n          😀\nsource    https://odin.example/a?b=1&c=2\nrecorded  2026-11-20T09:30:00.123456Z, says the log\n")
 	require.Contains(t, out, "seen      2026-11-20T09:31:00Z, by witness.example/w2\n")
 	out, _, err = verb(t, nowhere, "", append(good, "--output", "json", "--checkpoint", file("same.txt", checkpoint))...)
 	require.NoError(t, err)
@@ -70,7 +72,8 @@ func TestVerifyEvent(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out, "seen      by no witness that you named")
 	for _, usage := range [][]string{
-		{"history", "verify-event", file("x.txt", strings.Repeat("x", 1<<20+1)), "--key", "x"}, {"history", "verify-event", filepath.Join(dir, "missing"), "--key", "x"},
+		{"history", "verify-event", file("x.txt", strings.Repeat("x", 1<<20+1)), "--key", "x"},
+		{"history", "verify-event", filepath.Join(dir, "missing"), "--key", "x"},
 		append(good, "--key", "x"),
 	} {
 		_, _, err = verb(t, nowhere, "", usage...)

@@ -314,7 +314,8 @@ func TestMessagesAreParsed(t *testing.T) {
 		`{"id":9007199254740993}`:                "must be a string, or an integer of at most 15 digits",
 		`{"id":null}`:                            "the id is null",
 		`{"id":1e3}`:                             "the id is 1e3",
-		`{"id":-0}`:                              "the id is -0", `{"id":[]}`: "the id is []", `{"id":true}`: "the id is true",
+		`{"id":-0}`:                              "the id is -0", `{"id":[]}`: "the id is []",
+		`{"id":true}`: "the id is true",
 	} {
 		_, err := Parse([]byte(body))
 		require.ErrorContains(t, err, want, body)

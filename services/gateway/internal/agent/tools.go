@@ -30,7 +30,8 @@ type tool struct {
 var tools = []tool{
 	{
 		"search_opportunities", "Search earning platforms",
-		"Lists the platforms that match the words and every filter, the most recently reviewed first. A filter matches only " +
+		"Lists the platforms that match the words and every filter, the most recently reviewed first. A filter " +
+			"matches only " +
 			"what is known: a record whose " +
 			"value is unknown matches neither true nor false. Omit a filter that the user did not ask for.",
 		"searchOpportunities", search, jsonschema.For[results[record]],

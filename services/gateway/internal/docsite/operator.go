@@ -80,7 +80,8 @@ func (r rendering) operatorPages() error {
 		}, terms),
 		r.markdownPage(page{
 			Path: privacyPath, Title: "Privacy", cache: cached,
-			Description: "Which personal data this installation stores about users of the API and of accounts, and for how long.",
+			Description: "Which personal data this installation stores about users of the API and of accounts, and for " +
+				"how long.",
 		}, privacy))
 }
 

@@ -178,7 +178,9 @@ func TestRebaseKeepsTheInputAndTakesOverOtherChanges(t *testing.T) {
 	f, _ := parsed(t, v)
 	current := strings.NewReplacer(`"summary":"Pays freelancers to transcribe recorded interviews."`,
 		`"summary":"Theirs."`,
-		`"workModel":"Independent contractor"`, `"workModel":"Employee"`, `"overview":"Contributors choose recordings from a queue and are paid for each audio minute."`, `"overview":"Same"`).Replace(string(example()))
+		`"workModel":"Independent contractor"`, `"workModel":"Employee"`,
+		`"overview":"Contributors choose recordings from a queue and are paid for each audio minute."`,
+		`"overview":"Same"`).Replace(string(example()))
 	differences, err := f.Rebase(json.RawMessage(current))
 	require.NoError(t, err)
 	got := map[string]string{}
@@ -198,8 +200,10 @@ func TestRebaseKeepsTheInputAndTakesOverOtherChanges(t *testing.T) {
 
 func TestLabels(t *testing.T) {
 	for path, want := range map[string]string{
-		"sources[1].url": "Source 2, URL", "facts.pay.minimum": "Facts of the listing, Pay, From", "summary": "Summary", "unknown[0]": "unknown[0]", "": "",
-		"facts.countryEligibility": "Facts of the listing, Countries", "facts.languages[2]": "Facts of the listing, Languages 3", "0": "0",
+		"sources[1].url": "Source 2, URL", "facts.pay.minimum": "Facts of the listing, Pay, From", "summary": "Summary",
+		"unknown[0]": "unknown[0]", "": "",
+		"facts.countryEligibility": "Facts of the listing, Countries",
+		"facts.languages[2]":       "Facts of the listing, Languages 3", "0": "0",
 	} {
 		require.Equal(t, want, listingform.LabelOf(path), path)
 	}

@@ -28,7 +28,8 @@ func ptr[T any](v T) *T { return &v }
 func recorded() api.Facts {
 	f := api.UnknownFacts()
 	f.CountryEligibility = []api.CountryEligibility{{
-		Country: "CA", Status: api.Eligible, IncludedRegions: []string{"CA-ON"}, ExcludedRegions: []string{}, SourceURLs: []string{where},
+		Country: "CA", Status: api.Eligible, IncludedRegions: []string{"CA-ON"}, ExcludedRegions: []string{},
+		SourceURLs: []string{where},
 	}}
 	f.Remote = ptr(true)
 	f.Pay = &api.Pay{Minimum: 17.5, Maximum: 20, Currency: "CAD", Unit: api.PerHour, SourceURL: rates}
@@ -133,7 +134,8 @@ func TestUnchangedFactNeedsASourceThatStillStatesIt(t *testing.T) {
 	none := url.Values{"rest": {"keep"}, "outcome": {"verified"}, "fact.pay": {"unknown"},
 		"fact.countryEligibility": {"unknown"}, "mark.0": {"gone"}}
 	require.Equal(t, []string{
-		"Languages: no source still says so; change it or set it to unknown", "Remote: no source still says so; change it or set it to unknown",
+		"Languages: no source still says so; change it or set it to unknown",
+		"Remote: no source still says so; change it or set it to unknown",
 	}, messages(t, submit(t, sheet(), none)))
 	require.Equal(t, []string{site}, review(t, submit(t, sheet(), with(none, "mark.0", "still"))).SourceURLs)
 }
@@ -152,12 +154,15 @@ func TestCannotTellIsUnknownAndNeverTheRecordedValue(t *testing.T) {
 
 func TestChangedFacts(t *testing.T) {
 	r := review(t, submit(t, sheet(), with(unchanged(),
-		"fact.remote", "false", "fact.applicationStatus", `"waitlist"`, "fact.applicationUrl", "change", "applicationUrl", " https://maple.example/apply ",
+		"fact.remote", "false", "fact.applicationStatus", `"waitlist"`, "fact.applicationUrl", "change", "applicationUrl",
+		" https://maple.example/apply ",
 		"fact.pay", "change", "pay.maximum", "22,5", "mark.2", "otherwise",
 		"fact.requirements", "change", "requirements", "A phone\r\n\r\n A bicycle ",
-		"fact.countryEligibility", "change", "country.0.in", "on, QC", "country.1.code", "us", "country.1.status", "ineligible", "country.1.sources", "4",
+		"fact.countryEligibility", "change", "country.0.in", "on, QC", "country.1.code", "us", "country.1.status",
+		"ineligible", "country.1.sources", "4",
 		"more", "https://maple.example/us",
-		"fact.riskIndicators", "change", "risk.0.code", "own-insurance", "risk.0.note", "Couriers insure themselves.", "risk.0.sources", "1")))
+		"fact.riskIndicators", "change", "risk.0.code", "own-insurance", "risk.0.note", "Couriers insure themselves.",
+		"risk.0.sources", "1")))
 	require.Equal(t, []string{site, where, rates, "https://maple.example/us"}, r.SourceURLs)
 	f := r.Facts
 	require.False(t, *f.Remote)
@@ -242,9 +247,11 @@ func TestUnknownCountriesAndPayStartWithCanada(t *testing.T) {
 func TestSummaryHasTheOldAndNewValueOfEachChangedFact(t *testing.T) {
 	f := submit(t, sheet(), with(unchanged(),
 		"fact.remote", "false", "fact.pay", "change", "pay.minimum", "45,000", "pay.maximum", "1 000 000", "pay.unit", "year",
-		"fact.languages", "unknown", "fact.countryEligibility", "change", "country.0.sources", "1", "fact.requirements", "change", "requirements", ""))
+		"fact.languages", "unknown", "fact.countryEligibility", "change", "country.0.sources", "1", "fact.requirements",
+		"change", "requirements", ""))
 	require.Equal(t, []string{
-		"Countries and regions: cites source 2 → cites source 1", "Remote: Yes → No", "Pay: 17.5 to 20 CAD per hour → 45000 to 1000000 CAD per year",
+		"Countries and regions: cites source 2 → cites source 1", "Remote: Yes → No",
+		"Pay: 17.5 to 20 CAD per hour → 45000 to 1000000 CAD per year",
 		"Languages: English; French → unknown", "Requirements: enter a value, or choose that you cannot tell",
 	}, strings.Split(f.Summary(), "\n")[1:])
 	require.Equal(t, 45000.0, review(t,
@@ -274,7 +281,8 @@ func TestInvalidInputIsNamed(t *testing.T) {
 		"Remote: choose one of the values": {"fact.remote", `"open"`},
 		"Requirements: enter a value, or choose that you cannot tell": {"fact.requirements",
 			"change"},
-		"Application status: choose one of the values":                                             {"fact.applicationStatus", "change"},
+		"Application status: choose one of the values": {"fact.applicationStatus",
+			"change"},
 		`"maple.example" is not an http or https URL`:                                              {"more", "maple.example"},
 		"Country 1, Residents are: must be one of eligible, ineligible, unknown; \"x\" is not one": {"fact.countryEligibility", "change", "country.0.status", "x"},
 		"Risk indicators: fees: choose the source": {"fact.riskIndicators",
@@ -350,7 +358,8 @@ func TestNewerSheetKeepsInputAndReopensChangedFacts(t *testing.T) {
 func TestEveryDecisionAboutAChangedFactIsForgotten(t *testing.T) {
 	other := api.Facts{
 		CountryEligibility: []api.CountryEligibility{{Country: "US", Status: api.Eligible, SourceURLs: []string{site}}},
-		Remote:             ptr(false), DegreeRequired: ptr(true), ExperienceRequired: ptr(false), FlexibleSchedule: ptr(false),
+		Remote:             ptr(false), DegreeRequired: ptr(true), ExperienceRequired: ptr(false),
+		FlexibleSchedule: ptr(false),
 		Pay: &api.Pay{Minimum: 1, Maximum: 2, Currency: "USD", Unit: api.PerTask,
 			SourceURL: site}, Languages: []string{"German"},
 		ApplicationStatus: api.ApplicationWaitlist, ApplicationURL: ptr(site), Requirements: []string{"A car"},
@@ -391,7 +400,8 @@ func TestOutcomeOfAnotherReviewIsDecidedAgain(t *testing.T) {
 		newer.LastEventID = "event-3"
 		newer.Events = []api.RecordedEvent{
 			{VerificationEvent: api.VerificationEvent{ID: "event-3",
-				CheckType: api.LinkCheck}}, {VerificationEvent: api.VerificationEvent{ID: "event-2", CheckType: api.FactualReview, Outcome: other}},
+				CheckType: api.LinkCheck}},
+			{VerificationEvent: api.VerificationEvent{ID: "event-2", CheckType: api.FactualReview, Outcome: other}},
 			{VerificationEvent: api.VerificationEvent{ID: "event-1", CheckType: api.FactualReview,
 				Outcome: api.OutcomeNeedsReview}},
 		}
@@ -653,7 +663,8 @@ func TestMachineMarksWhatItFoundAgain(t *testing.T) {
 func TestDescribedFacts(t *testing.T) {
 	f := recorded()
 	for name, want := range map[string][]string{
-		"countryEligibility": {"CA: eligible, only in Ontario"}, "remote": {"Yes"}, "degreeRequired": nil, "pay": {"17.5 to 20 CAD per hour"},
+		"countryEligibility": {"CA: eligible, only in Ontario"}, "remote": {"Yes"}, "degreeRequired": nil,
+		"pay":       {"17.5 to 20 CAD per hour"},
 		"languages": {"English", "French"}, "applicationStatus": nil, "applicationUrl": nil, "requirements": {},
 	} {
 		require.Equal(t, want, reviewform.Describe(f, name), name)

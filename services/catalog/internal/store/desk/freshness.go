@@ -22,7 +22,8 @@ func (s *Store) Freshness(ctx context.Context) (api.Freshness, error) {
 	if f.Now, f.Links, err = sample(tx, now); err != nil {
 		return f, err
 	}
-	err = tx.Raw("SELECT coalesce(sum(facts), 0) AS facts, coalesce(sum(quoted), 0) AS quoted FROM listing_index WHERE visibility = 'published'").
+	err = tx.Raw("SELECT coalesce(sum(facts), 0) AS facts, coalesce(sum(quoted), 0) AS quoted FROM listing_index WHERE "+
+		"visibility = 'published'").
 		Row().Scan(&f.Facts, &f.Quoted)
 	if err != nil {
 		return f, database.Outage(err)

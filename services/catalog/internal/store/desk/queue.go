@@ -269,7 +269,8 @@ func rankRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time
 		q = q.Where("NOT "+skipped, us)
 	}
 	if f.Available {
-		q = q.Where("NOT EXISTS (SELECT 1 FROM leases o WHERE o.listing_id = i.listing_id AND o.expires_at > ? AND o.holder <> ?)", us, f.Operator)
+		q = q.Where("NOT EXISTS (SELECT 1 FROM leases o WHERE o.listing_id = i.listing_id AND o.expires_at > ? AND "+
+			"o.holder <> ?)", us, f.Operator)
 	}
 	if f.Holder != "" {
 		q = q.Where("i.listing_id IN (SELECT h.listing_id FROM leases h WHERE h.holder = ? AND h.expires_at > ?)",
