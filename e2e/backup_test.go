@@ -153,7 +153,7 @@ func TestBackupPageWithPostgres(t *testing.T) {
 	n.verb(t, `{"slug":"maple-scribe","checkedAt":"`+time.Now().UTC().Format(time.RFC3339)+`","checkType":"application-link","outcome":"reachable",`+
 		`"sourceUrls":["https://maple.example/"],"note":"n"}`, "events", "append", "-")
 	n.verb(t, "", "listings", "publish", "--yes", "prairie-code")
-	n.verb(t, "", "listings", "withdraw", "prairie-code")
+	n.verb(t, "", "listings", "withdraw", "prairie-code", "--reason", "test")
 	eventually(t, "the record has the event", func() bool { return n.events(reader.Key) == before+1 })
 	n.changesAreSeen(t)
 

@@ -217,7 +217,7 @@ func (f *restored) act(events int) {
 	f.verb(t, "", "accounts", "suspend", f.suspended.Account, "--reason", "test")
 	f.verb(t, `{"slug":"maple-scribe","checkedAt":"`+time.Now().UTC().Format(time.RFC3339)+`","checkType":"application-link","outcome":"reachable",`+
 		`"sourceUrls":["https://maple.example/"],"note":"n"}`, "events", "append", "-")
-	f.verb(t, "", "listings", "withdraw", "prairie-code")
+	f.verb(t, "", "listings", "withdraw", "prairie-code", "--reason", "test")
 	f.verb(t, "", "listings", "publish", "--yes", "prairie-code")
 	eventually(t, "the catalog has the event", func() bool { return f.events() == events+1 })
 	f.checkpoint()

@@ -145,7 +145,7 @@ func TestRealPlatforms(t *testing.T) {
 		"123rf  123RF    sell      published   unverified  never")
 	require.Contains(t, u.verb(t, "", "listings", "show", "123rf", "--output", "json"), `"action":"published"`)
 
-	u.verb(t, "", "listings", "withdraw", "123rf")
+	u.verb(t, "", "listings", "withdraw", "123rf", "--reason", "test")
 	eventually(t, "the withdrawn is gone", func() bool {
 		return do(t, u.url, call{path: "/api/v1/opportunities/123rf", key: keys.next(t)}).StatusCode == http.StatusNotFound
 	})

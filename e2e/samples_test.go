@@ -247,7 +247,7 @@ func (d deployment) equalsCopy(t *testing.T, dir string) {
 // withdraw withdraws a record and waits until the API no longer has it.
 func (d deployment) withdraw(t *testing.T, id string) {
 	t.Helper()
-	d.verb(t, "", "listings", "withdraw", id)
+	d.verb(t, "", "listings", "withdraw", id, "--reason", "test")
 	eventually(t, id+" is gone", func() bool {
 		return do(t, d.url, call{path: "/api/v1/opportunities/" + id,
 			key: d.keys[api.Commercial]}).StatusCode == http.StatusNotFound

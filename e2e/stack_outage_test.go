@@ -32,7 +32,7 @@ func TestRedisStops(t *testing.T) {
 			require.Equal(t, http.StatusOK, do(t, gateway, call{path: path}).StatusCode, path)
 		}
 	}
-	_, _, code := s.tryVerb(t, "", "accounts", "suspend", fresh.Account)
+	_, _, code := s.tryVerb(t, "", "accounts", "suspend", fresh.Account, "--reason", "test")
 	require.Equal(t, 1, code, "a suspension that is not yet in effect must fail")
 
 	s.redis.Start()
