@@ -23,7 +23,8 @@ case "$3 ${4:-}" in
 "get secrets") cat secrets.json ;;
 "replace -f")
   jq -s '.[0].items as $old | .[1].items as $new
-    | {items: [$old[] | .metadata.name as $name | ([$new[] | select(.metadata.name == $name)][0] // .)]}' secrets.json - >next.json
+    | {items: [$old[] | .metadata.name as $name
+      | ([$new[] | select(.metadata.name == $name)][0] // .)]}' secrets.json - >next.json
   mv next.json secrets.json
   cp secrets.json "state-$(ls | grep -c state-).json"
   ;;

@@ -34,8 +34,8 @@ func newRoot(in io.Reader, out, errs io.Writer) *cobra.Command {
 		Short: "Run the Opportunity Data API, or operate a running one",
 		Long: `Run the Opportunity Data API on this machine, or operate a running one.
 
-"opportunity up" starts everything. The other commands talk to the admin listener of a gateway: that of "up" by default, or the one
-at OPPORTUNITY_ADMIN_URL.
+"opportunity up" starts everything. The other commands talk to the admin listener of a gateway: that
+of "up" by default, or the one at OPPORTUNITY_ADMIN_URL.
 
 Durations are written as 30d, 12h, 90m or 1d12h.
 

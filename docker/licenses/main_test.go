@@ -33,8 +33,8 @@ SOFTWARE.`
 
 const affero = `Some words. SPDX-License-Identifier: AGPL-3.0
 
-This program is free software: you can redistribute it and/or modify it under the terms of the GNU Affero General Public License as
-published by the Free Software Foundation, either version 3 of the License, or (at your option) any later version.`
+This program is free software: you can redistribute it and/or modify it under the terms of
+the GNU Affero General Public License as published by the Free Software Foundation, either version 3 of the License, or (at your option) any later version.`
 
 func TestModulesNeedAnAllowedLicense(t *testing.T) {
 	dir := func(files ...string) string {

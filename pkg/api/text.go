@@ -174,5 +174,5 @@ func Fold(text string) string {
 }
 
 // undivided are letters that are no letter with an accent in Unicode.
-var undivided = strings.NewReplacer("ß", "ss", "œ", "oe", "æ", "ae", "ø", "o", "đ", "d", "ð", "d", "ł", "l", "þ", "th",
-	"ı", "i", "ς", "σ")
+var undivided = strings.NewReplacer("ß", "ss", "œ", "oe", "æ", "ae", "ø", "o", "đ", "d", "ð", "d", "ł", "l",
+	"þ", "th", "ı", "i", "ς", "σ")

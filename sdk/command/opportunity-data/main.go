@@ -39,9 +39,9 @@ The address of the service comes from OPPORTUNITY_URL, the key from OPPORTUNITY_
 verify
 
 Says what is proved about an event, and exits with 0; or says why it is not proved, and exits with 1. ID is the id of an
-event, or of a record: then it is its newest event. The proof, the checkpoint and the keys come from OPPORTUNITY_URL, and
-need no OPPORTUNITY_KEY for events of the free set. FILE, whose name has a dot or a slash, is a saved proof, "-" standard
-input: these need --key and no network.
+event, or of a record: then it is its newest event. The proof, the checkpoint and the keys come from
+OPPORTUNITY_URL, and need no OPPORTUNITY_KEY for events of the free set. FILE, whose name has a dot
+or a slash, is a saved proof, "-" standard input: these need --key and no network.
 
   --key KEY          a public key of the log that you have kept; may be repeated
   --witness KEY      the key of a witness that must have cosigned; may be repeated

@@ -98,6 +98,7 @@ SELECT record, country, region.value FROM entries, json_each(
   '["CA-AB","CA-BC","CA-MB","CA-NB","CA-NL","CA-NS","CA-NT","CA-NU","CA-ON","CA-PE","CA-QC","CA-SK","CA-YT"]') AS region
 WHERE country = 'CA' AND json_array_length(entry, '$.sourceUrls') > 0
   AND region.value NOT IN (SELECT value FROM json_each(entry, '$.excludedRegions'))
-  AND (json_extract(entry, '$.allRegions') OR region.value IN (SELECT value FROM json_each(entry, '$.includedRegions')));
+  AND (json_extract(entry, '$.allRegions')
+    OR region.value IN (SELECT value FROM json_each(entry, '$.includedRegions')));
 """
 """Tables of a copy in SQLite, and its views opportunities and eligibility."""

@@ -23,15 +23,16 @@ func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "desk",
 		Short: "Serve the curation desk: web pages to review and publish listings",
-		Long: `Serve the curation desk: web pages on which curators review, publish and manage listings. "opportunity up" serves
-it too.
+		Long: `Serve the curation desk: web pages on which curators review, publish and manage listings.
+"opportunity up" serves it too.
 
-The desk is a client of the admin listener, like the other commands. You sign in with your operator token. If the
-command finds a token, as the other commands do, it also prints a URL that signs you in once, within 15 minutes.
+The desk is a client of the admin listener, like the other commands. You sign in with your operator
+token. If the command finds a token, as the other commands do, it also prints a URL that signs you
+in once, within 15 minutes.
 
-On a loopback address, browsers reach the desk as localhost. On any other address, put a proxy with TLS in front and
-set --public-url to its URL. The desk accepts requests for that host only. Stop it with Ctrl-C; that ends all sessions,
-but drafts are stored.`,
+On a loopback address, browsers reach the desk as localhost. On any other address, put a proxy with
+TLS in front and set --public-url to its URL. The desk accepts requests for that host only. Stop it
+with Ctrl-C; that ends all sessions, but drafts are stored.`,
 		Example: `  opportunity desk
   opportunity desk --listen 127.0.0.1:9002 --admin-url http://127.0.0.1:9001
   opportunity desk --listen :8082 --public-url https://desk.example.com`,

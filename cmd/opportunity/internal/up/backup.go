@@ -25,8 +25,9 @@ func BackupCommand() *cobra.Command {
 		Short: `Copy the data directory of "opportunity up", which may be running`,
 		Long: `Copy the data directory of "opportunity up" to a new directory. "up" may be running.
 
-All databases are copied as of the same moment. Writes wait meanwhile; reads do not. Everything else is copied too, the secrets included, except
-the log. To restore the backup, replace the data directory with it while "up" is stopped.`,
+All databases are copied as of the same moment. Writes wait meanwhile; reads do not. Everything else
+is copied too, the secrets included, except the log. To restore the backup, replace the data
+directory with it while "up" is stopped.`,
 		Example: `  opportunity backup "/mnt/backups/$(date +%F)"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

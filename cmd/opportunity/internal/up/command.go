@@ -17,21 +17,26 @@ func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Run the whole API on this machine, with no other software",
-		Long: `Run the gateway and all services in one process, on SQLite files and an embedded Redis server.
+		Long: `Run the gateway and all services in one process, on SQLite files and an embedded Redis
+server.
 
-The first start in a data directory imports sample records, issues three demo keys and prints a curl command that works. Stop it with
-Ctrl-C; the next start has all data, keys and today's counters. The log is log.jsonl in the data directory; at 64 MiB it continues in a new
-file, and log.jsonl.1 has what was before. "opportunity backup" copies the data directory while this runs.
+The first start in a data directory imports sample records, issues three demo keys and prints a curl
+command that works. Stop it with Ctrl-C; the next start has all data, keys and today's counters. The
+log is log.jsonl in the data directory; at 64 MiB it continues in a new file, and log.jsonl.1 has
+what was before. "opportunity backup" copies the data directory while this runs.
 
-It prints a URL that signs you in to the curation desk once, within 15 minutes. After that, sign in with the token in the file
-operator-token of the data directory.
+It prints a URL that signs you in to the curation desk once, within 15 minutes. After that, sign in
+with the token in the file operator-token of the data directory.
 
-If an address is in use, choose another one with --listen or --admin-listen. The other commands then need OPPORTUNITY_ADMIN_URL.
+If an address is in use, choose another one with --listen or --admin-listen. The other commands then
+need OPPORTUNITY_ADMIN_URL.
 
-The application links of real listings are checked once a day if the public URL, or OPPORTUNITY_LINK_CHECK_CONTACT, is a page that
-site owners can open. Set OPPORTUNITY_LINK_CHECKS=false to turn that off. The sample's links are never requested.
+The application links of real listings are checked once a day if the public URL, or
+OPPORTUNITY_LINK_CHECK_CONTACT, is a page that site owners can open. Set
+OPPORTUNITY_LINK_CHECKS=false to turn that off. The sample's links are never requested.
 
-The services' own settings apply too, such as OPPORTUNITY_SERVICE_CAPACITY, OPPORTUNITY_PUBLIC_URL and OTEL_*.`,
+The services' own settings apply too, such as OPPORTUNITY_SERVICE_CAPACITY, OPPORTUNITY_PUBLIC_URL
+and OTEL_*.`,
 		Example: `  opportunity up
   opportunity up --seed none --data-dir /var/lib/opportunity --listen 127.0.0.1:9000 --admin-listen 127.0.0.1:9001`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -248,8 +248,8 @@ func (d *deployment) explain(ctx context.Context, errs io.Writer) error {
 
 // setBackHelp explains what to do if the database of a service was set back. The arguments are the
 // service, the data directory and what accepting the loss does.
-const setBackHelp = `%[1]s.db is older than what others remember of it: it was restored from a backup or replaced. %[1]s serves nothing until you put the
-newer file back, or decide in another terminal:
+const setBackHelp = `%[1]s.db is older than what others remember of it: it was restored from a backup or replaced.
+%[1]s serves nothing until you put the newer file back, or decide in another terminal:
 
   opportunity recover %[1]s --data-dir %[2]s --accept    %[3]s
   opportunity recover %[1]s --data-dir %[2]s --current   nothing is missing

@@ -53,13 +53,13 @@ func (v *verbs) resetAuthenticator() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "reset-authenticator ID",
 		Short: "Have a lost authenticator removed after 24 hours; its person gets a mail and can cancel it",
-		Long: `Have a lost authenticator removed after 24 hours, for a person who has neither it nor a recovery code and cannot wait
-the three days of the account pages. Check first who the person is: someone with the password alone could then set up
-another authenticator.
+		Long: `Have a lost authenticator removed after 24 hours, for a person who has neither it nor a
+recovery code and cannot wait the three days of the account pages. Check first who the person is:
+someone with the password alone could then set up another authenticator.
 
-The person gets a mail at once, with your reason and a link that cancels the removal. Signing in with the authenticator,
-a passkey or a recovery code cancels it too. Recovery codes and passkeys are removed as well, and sessions end. Repeating
-the command changes nothing.`,
+The person gets a mail at once, with your reason and a link that cancels the removal. Signing in
+with the authenticator, a passkey or a recovery code cancels it too. Recovery codes and passkeys are
+removed as well, and sessions end. Repeating the command changes nothing.`,
 		Example: "  opportunity accounts reset-authenticator acc_0199a1c26f0e7a51b0a71d1f5a3b9c55" +
 			` --reason "phone stolen; identity checked by video call"`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -22,11 +22,13 @@ func (v *verbs) announce() *cobra.Command {
 		Short: "Send a mail about new terms or an API change to the people of all accounts",
 		Long: `Send a mail about new terms or an API change to the people of all accounts.
 
-The kind "terms" goes to everyone. The kind "api-change" goes to everyone who has not switched off notices of API changes. The text
-is plain, with empty lines between paragraphs; the mail adds the links to the changelog or the terms, and to the notices page.
+The kind "terms" goes to everyone. The kind "api-change" goes to everyone who has not switched off
+notices of API changes. The text is plain, with empty lines between paragraphs; the mail adds the
+links to the changelog or the terms, and to the notices page.
 
-The command prints the mail and the number of recipients, and asks for confirmation. In scripts, add --yes. The ID is yours to
-choose: repeating a command sends no mail twice and prints how far the announcement is sent.`,
+The command prints the mail and the number of recipients, and asks for confirmation. In scripts, add
+--yes. The ID is yours to choose: repeating a command sends no mail twice and prints how far the
+announcement is sent.`,
 		Example: `  opportunity announce terms-2027-01 --kind terms --subject "New terms from 1 February 2027" --text terms.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := announcementText(cmd, file)

@@ -20,9 +20,11 @@ func (v *verbs) audit() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "audit",
 		Short: "Read the audit log of accounts and keys, newest first",
-		Long: `Read the audit log of accounts and keys, newest first. The database rejects changes to entries. Reading is not recorded.
+		Long: `Read the audit log of accounts and keys, newest first. The database rejects changes to
+entries. Reading is not recorded.
 
---account selects what the account's owner did, and what was done to the account, its keys and its requests.`,
+--account selects what the account's owner did, and what was done to the account, its keys and its
+requests.`,
 		Example: `  opportunity audit --since 24h
   opportunity audit --account acc_0199a1c26f0e7a51b0a71d1f5a3b9c55 --action person.sign_in
   opportunity audit --actor ada --since 2026-11-01 --limit 1000 --output json`,

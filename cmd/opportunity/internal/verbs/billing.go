@@ -17,12 +17,15 @@ func (v *verbs) billing() *cobra.Command {
 	c.AddCommand(&cobra.Command{
 		Use:   "reconcile",
 		Short: "Compare every subscription with the payment processor and fix differences",
-		Long: `Compare every subscription with the payment processor and fix differences. This also runs automatically once a day.
+		Long: `Compare every subscription with the payment processor and fix differences. This also runs
+automatically once a day.
 
-Each difference is listed with the value stored here and the processor's value. A subscription that the processor does not know is listed
-but not changed; it ends with its paid period. Every entitlement is then sent to authquota again.
+Each difference is listed with the value stored here and the processor's value. A subscription that
+the processor does not know is listed but not changed; it ends with its paid period. Every
+entitlement is then sent to authquota again.
 
-The exit code is 1 if a subscription could not be compared. Differences that were fixed are not a failure.`,
+The exit code is 1 if a subscription could not be compared. Differences that were fixed are not a
+failure.`,
 		Example: "  opportunity billing reconcile\n  opportunity billing reconcile --output json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := v.client()

@@ -38,8 +38,8 @@ func (v *verbs) withdraw() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "withdraw ID...",
 		Short: "Withdraw published listings: all that you name, or none",
-		Long: `Withdraw published listings: all that you name, or none. Consumers no longer get them. At a terminal, the command asks for
-confirmation; --yes skips that.`,
+		Long: `Withdraw published listings: all that you name, or none. Consumers no longer get them. At a
+terminal, the command asks for confirmation; --yes skips that.`,
 		Example: "  opportunity listings withdraw maple-scribe --reason \"the company closed\"",
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			if err := checkReason(reason); err != nil {
@@ -67,18 +67,20 @@ func (v *verbs) importListings() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import FILE|-",
 		Short: "Import a listings file: all of it, or nothing",
-		Long: `Import a listings file: JSON Lines (a header, then one listing on each line), or CSV with the columns of 'export --format csv'.
-A file whose name ends in .csv is read as CSV; for others, use --format.
+		Long: `Import a listings file: JSON Lines (a header, then one listing on each line), or CSV with
+the columns of 'export --format csv'. A file whose name ends in .csv is read as CSV; for others, use
+--format.
 
-Every line is checked first. If one is wrong, each wrong line is named (beyond 200, counted), nothing is changed and the exit code is 1.
-Importing a file again changes nothing; listings that are not in the file do not change. A listing that the file has as withdrawn is
-withdrawn. An import never publishes a withdrawn one again: it lists those that stay withdrawn.
+Every line is checked first. If one is wrong, each wrong line is named (beyond 200, counted),
+nothing is changed and the exit code is 1. Importing a file again changes nothing; listings that are
+not in the file do not change. A listing that the file has as withdrawn is withdrawn. An import
+never publishes a withdrawn one again: it lists those that stay withdrawn.
 
-Before several listings become public, any of them never reviewed, the command shows how many and asks for confirmation. In scripts
-and for standard input, add --yes.
+Before several listings become public, any of them never reviewed, the command shows how many and
+asks for confirmation. In scripts and for standard input, add --yes.
 
---dry-run changes nothing. It shows what would be created, updated, published and withdrawn, each changed field with its old and its new
-value, and which records would turn "needs-review".`,
+--dry-run changes nothing. It shows what would be created, updated, published and withdrawn, each
+changed field with its old and its new value, and which records would turn "needs-review".`,
 		Example: "  opportunity listings import --dry-run platforms.jsonl\n  opportunity listings import platforms.jsonl\n" +
 			"  opportunity listings import listings.csv\n  opportunity listings export | opportunity listings import -",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -143,11 +145,12 @@ func (v *verbs) events() *cobra.Command {
 		Short: "Append a file of verification events: all of it, or nothing",
 		Long: `Append a file of verification events (JSON Lines, one event on each line, without an id).
 
-Every line is checked first. If one is wrong, each wrong line is named (beyond 200, counted), nothing is changed and the exit code is 1.
-An event that was recorded before is counted as a duplicate. Events cannot be changed: append a later event to correct one.
+Every line is checked first. If one is wrong, each wrong line is named (beyond 200, counted),
+nothing is changed and the exit code is 1. An event that was recorded before is counted as a
+duplicate. Events cannot be changed: append a later event to correct one.
 
-A line may carry lastEventId, the id of the listing's newest recorded event when it was reviewed, or "" if there was none. If there
-is a newer one, nothing is appended and the newer events are shown.`,
+A line may carry lastEventId, the id of the listing's newest recorded event when it was reviewed, or
+"" if there was none. If there is a newer one, nothing is appended and the newer events are shown.`,
 		Example: "  opportunity events append reviews.jsonl\n  opportunity events append --output json - < reviews.jsonl",
 		RunE:    v.file(appended),
 	})

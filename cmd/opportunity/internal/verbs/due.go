@@ -24,8 +24,9 @@ func (v *verbs) due() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "due",
 		Short: "List published listings that are not verified, and why, oldest first",
-		Long: `List published listings that are not verified, or stop being verified within the given time, with each reason and its date: never
-reviewed, stale, a review or link check that casts doubt on the facts, or a change of a reviewed field. The longest due come first.`,
+		Long: `List published listings that are not verified, or stop being verified within the given
+time, with each reason and its date: never reviewed, stale, a review or link check that casts doubt
+on the facts, or a change of a reviewed field. The longest due come first.`,
 		Example: "  opportunity reviews due --within 7d\n  opportunity reviews due --output csv > due.csv",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := v.client()

@@ -68,8 +68,8 @@ func (v *verbs) export() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export",
 		Short: "Write all listings as a listings file, private ones and curators' notes included",
-		Long: `Write all listings as a listings file, private ones and curators' notes included: JSON Lines, or CSV for spreadsheets. Importing
-either changes nothing.`,
+		Long: `Write all listings as a listings file, private ones and curators' notes included: JSON
+Lines, or CSV for spreadsheets. Importing either changes nothing.`,
 		Example: "  opportunity listings export > backup.jsonl\n  opportunity listings export --format csv > listings.csv",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := v.client()

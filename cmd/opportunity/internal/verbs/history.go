@@ -22,9 +22,9 @@ func (v *verbs) history() *cobra.Command {
 		Short: "Show facts, status and evidence of a listing at a given time, private listings included",
 		Long: `Show facts, status and evidence of a listing as they were known at a given time.
 
-Only events that had been recorded by then count, whatever time they were checked at. The status is derived from events alone: edits
-of the listing, which also put a review in doubt, are not part of the history. --at takes a UTC day, which means its end, or a time.
-The default is now.`,
+Only events that had been recorded by then count, whatever time they were checked at. The status is
+derived from events alone: edits of the listing, which also put a review in doubt, are not part of
+the history. --at takes a UTC day, which means its end, or a time. The default is now.`,
 		Example: "  opportunity history show maple-scribe --at 2026-11-20\n  opportunity history show maple-scribe --at " +
 			"2026-11-20T09:30:00Z --output json",
 		RunE: show(v, func(ctx context.Context, c adminapi.Client, args []string) (api.HistorySnapshot, []byte, error) {

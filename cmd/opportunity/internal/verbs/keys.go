@@ -45,7 +45,8 @@ func (v *verbs) revoke() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "revoke ID",
 		Short: "Revoke a key for good; its next request is rejected",
-		Long:  `Revoke a key for good; its next request is rejected. At a terminal, the command asks for confirmation; --yes skips that.`,
+		Long: `Revoke a key for good; its next request is rejected. At a terminal, the command asks for
+confirmation; --yes skips that.`,
 		Example: "  opportunity keys revoke key_0199a1c27b3f7d0e9c1b52f6d1f0a4e2\n  opportunity keys revoke " +
 			"key_0199a1c27b3f7d0e9c1b52f6d1f0a4e2 --leaked",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -69,8 +70,9 @@ func (v *verbs) issue() *cobra.Command {
 		Short: "Issue a key and print it once",
 		Long: `Issue a key. It is printed once and cannot be shown again.
 
-With --tier, the key gets a new account of that tier. With --account, it joins that account: it shares the account's quota and has the
-account's tier. To change that tier for all keys of the account, use "opportunity accounts grant".`,
+With --tier, the key gets a new account of that tier. With --account, it joins that account: it
+shares the account's quota and has the account's tier. To change that tier for all keys of the
+account, use "opportunity accounts grant".`,
 		Example: `  opportunity keys issue --tier developer --use-case "job board for Ontario"
   opportunity keys issue --account acc_0199a1c26f0e7a51b0a71d1f5a3b9c55 --use-case "staging server"
   opportunity keys issue --tier commercial --use-case "nightly import" --expires-in 30d --output json`,

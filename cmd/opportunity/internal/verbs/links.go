@@ -16,9 +16,10 @@ func (v *verbs) links() *cobra.Command {
 	check := &cobra.Command{
 		Use:   "check ID",
 		Short: "Read the pages of a listing now",
-		Long: `Read the pages of a listing and its application link now, instead of at their time of the day. The link checker does it
-under its rules: robots.txt, its pause between requests to a host, and no page twice within 10 minutes. The desk shows
-what changed on the pages. If link checks are off, the command says how to switch them on.`,
+		Long: `Read the pages of a listing and its application link now, instead of at their time of the
+day. The link checker does it under its rules: robots.txt, its pause between requests to a host, and
+no page twice within 10 minutes. The desk shows what changed on the pages. If link checks are off,
+the command says how to switch them on.`,
 		Example: "  opportunity links check maple-scribe",
 		Args:    cobra.ExactArgs(1),
 		RunE: show(v, func(ctx context.Context, c adminapi.Client, args []string) (api.PagesDue, []byte, error) {

@@ -20,8 +20,9 @@ func (v *verbs) lint() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lint FILE|-",
 		Short: "Check a listings file locally, as an import would",
-		Long: `Check a listings file, JSON Lines or CSV, as an import would, without a running API. It names every problem by line
-and field; in CSV, by the line where the row begins and by the column. The exit code is 1 if an import would reject the file.`,
+		Long: `Check a listings file, JSON Lines or CSV, as an import would, without a running API. It
+names every problem by line and field; in CSV, by the line where the row begins and by the column.
+The exit code is 1 if an import would reject the file.`,
 		Example: "  opportunity listings lint platforms.jsonl\n  opportunity listings export | opportunity listings lint " +
 			"--output json -",
 		RunE: v.linted("listings", "an import would reject the file", func(in io.Reader, name string) (linted, error) {
@@ -40,8 +41,10 @@ func (v *verbs) lintEvents() *cobra.Command {
 	return &cobra.Command{
 		Use:   "lint FILE|-",
 		Short: "Check an events file locally, as an append would",
-		Long: `Check an events file as an append would, without a running API. It names every problem by line and field. It does not check that each
-slug is the id of a listing. It says what the service completes: sources that facts cite, and facts of a closed platform. The exit code is 1 if an append would reject the file.`,
+		Long: `Check an events file as an append would, without a running API. It names every problem by
+line and field. It does not check that each slug is the id of a listing. It says what the service
+completes: sources that facts cite, and facts of a closed platform. The exit code is 1 if an append
+would reject the file.`,
 		Example: "  opportunity events lint reviews.jsonl",
 		RunE: v.linted("events", "an append would reject the file", func(in io.Reader, _ string) (linted, error) {
 			file, err := eventfile.Read(in, time.Now(), math.MaxInt)
@@ -101,8 +104,8 @@ func schema() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of a line of a listings file",
-		Long: `Print the JSON Schema (draft 2020-12) of a line of a listings file, for editors and other programs. Its $comment lists
-the rules that span lines, which only an import or a lint can check.`,
+		Long: `Print the JSON Schema (draft 2020-12) of a line of a listings file, for editors and other
+programs. Its $comment lists the rules that span lines, which only an import or a lint can check.`,
 		Example: "  opportunity listings schema > listings.schema.json\n  opportunity listings schema --example > " +
 			"start.jsonl",
 		RunE: func(cmd *cobra.Command, _ []string) error {

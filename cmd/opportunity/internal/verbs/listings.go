@@ -26,7 +26,8 @@ func (v *verbs) listListings() *cobra.Command {
 		Short: "List listings by id, private and withdrawn ones too",
 		Long: `List listings by id, private and withdrawn ones too. A listing must match all filters.
 
---output jsonl prints one listing per line; csv prints a table for spreadsheets. Both print summaries: use export for whole listings.`,
+--output jsonl prints one listing per line; csv prints a table for spreadsheets. Both print
+summaries: use export for whole listings.`,
 		Example: "  opportunity listings list --visibility private --search maple\n  opportunity listings list --status " +
 			"needs-review --output csv",
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -20,11 +20,12 @@ func (v *verbs) publish() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "publish ID...|--all",
 		Short: "Make listings public; this is the editorial review, recorded with your name",
-		Long: `Make listings public: all that you name, or none. Publishing is the editorial review, and it is recorded with your name and the time.
-It does not verify facts: without a factual review the record is "unverified". A listing needs at least one source.
+		Long: `Make listings public: all that you name, or none. Publishing is the editorial review, and
+it is recorded with your name and the time. It does not verify facts: without a factual review the
+record is "unverified". A listing needs at least one source.
 
-Before it publishes more than one listing, the command shows how many were never reviewed and asks for confirmation. In scripts, add
---yes.`,
+Before it publishes more than one listing, the command shows how many were never reviewed and asks
+for confirmation. In scripts, add --yes.`,
 		Example: "  opportunity listings publish maple-scribe\n  opportunity listings publish --yes maple-scribe " +
 			"loonie-surveys\n" +
 			"  opportunity listings publish --all",

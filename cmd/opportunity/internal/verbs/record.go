@@ -26,17 +26,21 @@ func (v *verbs) record() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "record ID --outcome OUTCOME | --event FILE",
 		Short: "Append the review of a listing, from flags or a file",
-		Long: `Append the review of a listing. The curation desk shows a listing with its sources and asks for each fact: see "opportunity desk".
+		Long: `Append the review of a listing. The curation desk shows a listing with its sources and asks
+for each fact: see "opportunity desk".
 
-  --event reads one review from a file, as in an events file. You may leave out slug, checkType, checkedAt and lastEventId.
-  --outcome builds the review from --facts or --set, --source, --note and --checked-at. --set changes single facts of the known ones,
-  shows the difference and asks for confirmation; add --yes to skip the question. Facts that stay keep their quotes from these pages.
+  --event reads one review from a file, as in an events file. You may leave out slug, checkType,
+  checkedAt and lastEventId.
+  --outcome builds the review from --facts or --set, --source, --note and --checked-at. --set changes
+  single facts of the known ones, shows the difference and asks for confirmation; add --yes to skip
+  the question. Facts that stay keep their quotes from these pages.
 
-A verified review needs all facts (unknown ones as null, "unknown" or []), at least one known fact, a source, and a source for each
-country whose eligibility it states. A closed or needs-review one without facts does not change the facts.
+A verified review needs all facts (unknown ones as null, "unknown" or []), at least one known fact,
+a source, and a source for each country whose eligibility it states. A closed or needs-review one
+without facts does not change the facts.
 
-The review's time is when the command read the listing, unless you set it. The review is rejected if another event was recorded for the
-listing since then.`,
+The review's time is when the command read the listing, unless you set it. The review is rejected if
+another event was recorded for the listing since then.`,
 		Example: "  opportunity reviews record maple-scribe --outcome closed --note \"The site says so.\"" +
 			" --source https://maple-scribe.example/\n  opportunity reviews record maple-scribe --outcome verified --set " +
 			"remote=true --set pay=null" +

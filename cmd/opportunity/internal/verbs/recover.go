@@ -25,30 +25,40 @@ func (v *verbs) recover() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "recover",
 		Short: `Decide what becomes of a database in the data directory that was restored from a backup`,
-		Long: `Decide what becomes of a database in the data directory of "opportunity up" that was restored from an older backup.
+		Long: `Decide what becomes of a database in the data directory of "opportunity up" that was
+restored from an older backup.
 
-The services remember what they have seen of each other, and the file redis.json what was in each database. If a database is older than that,
-its service stops serving until you decide. "up" may be running: it continues within seconds.
+The services remember what they have seen of each other, and the file redis.json what was in each
+database. If a database is older than that, its service stops serving until you decide. "up" may be
+running: it continues within seconds.
 
-For databases on Postgres, run the verb "recover" of the service with its settings, such as "history recover".`,
+For databases on Postgres, run the verb "recover" of the service with its settings, such as "history
+recover".`,
 	}
 	c.AddCommand(
-		v.recovery("history", "Continue with the events that the restored history has", `Continue with a history that was restored from an older backup.
+		v.recovery("history", "Continue with the events that the restored history has", `Continue with a
+history that was restored from an older backup.
 
---accept gives up what is missing. The catalog copies all statuses again, and the log continues under another name: everyone with a later
-checkpoint can see that events were lost.`, v.recoverHistory),
-		v.recovery("catalog", "Continue with the listings that the restored catalog has", `Continue with a catalog that was restored from an older backup.
+--accept gives up what is missing. The catalog copies all statuses again, and the log continues
+under another name: everyone with a later checkpoint can see that events were lost.`, v.recoverHistory),
+		v.recovery("catalog", "Continue with the listings that the restored catalog has", `Continue with a
+catalog that was restored from an older backup.
 
---accept gives up what is missing. Records that the history knows as withdrawn since then stay withdrawn: the log of the catalog names them.
-Import a newer export of the listings afterwards, if you have one.`, v.recoverCatalog),
-		v.recovery("authquota", "Continue with the accounts that the restored database has", `Continue with accounts and keys that were restored from an older backup.
+--accept gives up what is missing. Records that the history knows as withdrawn since then stay
+withdrawn: the log of the catalog names them. Import a newer export of the listings afterwards, if
+you have one.`, v.recoverCatalog),
+		v.recovery("authquota", "Continue with the accounts that the restored database has", `Continue
+with accounts and keys that were restored from an older backup.
 
---accept gives up what is missing. Accounts that have changed since the backup lose their keys, sessions, passwords and second factors: their
-people sign in by resetting the password. Suspended accounts stay suspended, and closed ones closed.`, v.recoverAuthquota),
-		v.recovery("billing", "Read all subscriptions from the payment processor, and continue with those", `Continue with a billing database that was restored from an older backup.
+--accept gives up what is missing. Accounts that have changed since the backup lose their keys,
+sessions, passwords and second factors: their people sign in by resetting the password. Suspended
+accounts stay suspended, and closed ones closed.`, v.recoverAuthquota),
+		v.recovery("billing", "Read all subscriptions from the payment processor, and continue with those", `Continue
+with a billing database that was restored from an older backup.
 
---accept reads every subscription from the payment processor, those of unknown customers included, and closes open checkout pages. If the
-processor fails, nothing is accepted: run the command again. The sandbox of "up" is in the same database: purchases since the backup are lost.`, v.recoverBilling),
+--accept reads every subscription from the payment processor, those of unknown customers included,
+and closes open checkout pages. If the processor fails, nothing is accepted: run the command again.
+The sandbox of "up" is in the same database: purchases since the backup are lost.`, v.recoverBilling),
 	)
 	return c
 }

@@ -76,13 +76,15 @@ func (v *verbs) importKeys() *cobra.Command {
 	return &cobra.Command{
 		Use:   "import FILE|-",
 		Short: "Import keys that another system issued, by their hashes: all of them, or none",
-		Long: `Take over keys of another form (JSON Lines, one key on each line): the SHA-256 of the key in hexadecimal, never the key itself.
+		Long: `Take over keys of another form (JSON Lines, one key on each line): the SHA-256 of the key
+in hexadecimal, never the key itself.
 
   {"sha256":"...","prefix":"jb-","lastFour":"9x2Q","name":"job board","useCase":"job board for Ontario","tier":"developer","expiresAt":"2027-01-31T00:00:00Z"}
 
-Every line is checked first. If one is wrong, each wrong line is named (beyond 200, counted), nothing is changed and the exit code is 1.
-Each key gets an account of its own, which its holder may connect to theirs. A key that is held already stays as it is. For such keys
-to be accepted the gateway must know their form: OPPORTUNITY_OLDER_KEYS.`,
+Every line is checked first. If one is wrong, each wrong line is named (beyond 200, counted),
+nothing is changed and the exit code is 1. Each key gets an account of its own, which its holder may
+connect to theirs. A key that is held already stays as it is. For such keys to be accepted the
+gateway must know their form: OPPORTUNITY_OLDER_KEYS.`,
 		Example: "  opportunity keys import older.jsonl",
 		RunE: v.file(func(ctx context.Context, c adminapi.Client, file io.Reader) (result, error) {
 			r, raw, err := adminapi.Send[api.ImportReport](ctx, c, http.MethodPost, "/keys/import", file)

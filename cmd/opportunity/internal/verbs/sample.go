@@ -14,10 +14,12 @@ func (v *verbs) sample() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sample",
 		Short: "Fill an empty deployment with fictional records",
-		Long: `Import, publish and review the sample records of "opportunity up": fictional platforms on .example domains.
+		Long: `Import, publish and review the sample records of "opportunity up": fictional platforms on
+.example domains.
 
-The command changes nothing if the deployment has a listing. Events cannot be deleted, so do not use it on a deployment for real
-records. --demo-keys also issues a key for each tier and saves it in the file; the file's existing keys stay.`,
+The command changes nothing if the deployment has a listing. Events cannot be deleted, so do not use
+it on a deployment for real records. --demo-keys also issues a key for each tier and saves it in the
+file; the file's existing keys stay.`,
 		Example: "  opportunity sample --demo-keys demo-keys.json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := v.client()

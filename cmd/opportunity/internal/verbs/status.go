@@ -31,10 +31,12 @@ func (v *verbs) status() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Check that every service is ready, and show what a free key can see",
-		Long: `Check that every service is ready, and list what is missing. That needs no token. With an operator token, the command also shows how
-many records the free tier can see, and why the other published records are excluded. The exit code does not depend on that.
+		Long: `Check that every service is ready, and list what is missing. That needs no token. With an
+operator token, the command also shows how many records the free tier can see, and why the other
+published records are excluded. The exit code does not depend on that.
 
-With --calls, it also issues a key, requests a list, a record, its history and an account page at --public-url, and revokes the key.`,
+With --calls, it also issues a key, requests a list, a record, its history and an account page at
+--public-url, and revokes the key.`,
 		Example: "  opportunity status\n" +
 			"  opportunity status --public-url https://data.example.com --calls",
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -27,11 +27,13 @@ func (v *verbs) verify() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify",
 		Short: `Prove that nobody changed the events in the data directory of "opportunity up"`,
-		Long: `Prove the verification events in the data directory of "opportunity up" against its log, and against checkpoints that you saved
-elsewhere. It reads the files and changes nothing; "up" may be running.
+		Long: `Prove the verification events in the data directory of "opportunity up" against its log,
+and against checkpoints that you saved elsewhere. It reads the files and changes nothing; "up" may
+be running.
 
-The keys are the one in the data directory and those in OPPORTUNITY_HISTORY_PUBLIC_KEYS. The exit code is 1 if anything does not fit.
-For a history on Postgres, run "history verify" with the settings of the service.`,
+The keys are the one in the data directory and those in OPPORTUNITY_HISTORY_PUBLIC_KEYS. The exit
+code is 1 if anything does not fit. For a history on Postgres, run "history verify" with the
+settings of the service.`,
 		Example: "  opportunity history verify\n" +
 			"  opportunity history verify --data-dir /var/lib/opportunity --against checkpoint-2026-11-01.txt",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -62,11 +64,12 @@ func (v *verbs) prove() *cobra.Command {
 	return &cobra.Command{
 		Use:   "prove EVENT_ID",
 		Short: "Write an event with the proof that the log has it, for readers without an account",
-		Long: `Write an event of the data directory of "opportunity up" to standard output, in the proof that the published checkpoint of the log
-covers it. "up" may be running. The reader verifies the file with "opportunity-data verify" and needs no account.
+		Long: `Write an event of the data directory of "opportunity up" to standard output, in the proof
+that the published checkpoint of the log covers it. "up" may be running. The reader verifies the
+file with "opportunity-data verify" and needs no account.
 
-The file has what the API showed of the event when it was recorded, not its author or its quotes. For a history on Postgres, run "history prove" with the
-settings of the service.`,
+The file has what the API showed of the event when it was recorded, not its author or its quotes.
+For a history on Postgres, run "history prove" with the settings of the service.`,
 		Example: "  opportunity history prove 0198f000-0000-7000-8000-000000000001 > event.tlog-proof",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

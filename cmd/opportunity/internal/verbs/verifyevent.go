@@ -24,12 +24,15 @@ func (v *verbs) verifyEvent() *cobra.Command {
 		Short: "Verify the proof of an event, without an account, a network or a database",
 		Long: `Verify that an event is in the log of the history and has not changed since.
 
-FILE is an event with its proof: the output of "opportunity history prove", or /records/ID/event of an installation. "-" reads standard
-input. --key is the public key of the log; get it once from .publicKeys of /.well-known/opportunity-history, and keep it. --witness is the key of a witness that must have cosigned. With --checkpoint, the
-proof must also lead to a checkpoint that you have from elsewhere, so that you see the same history as its source.
+FILE is an event with its proof: the output of "opportunity history prove", or /records/ID/event of
+an installation. "-" reads standard input. --key is the public key of the log; get it once from
+.publicKeys of /.well-known/opportunity-history, and keep it. --witness is the key of a witness that
+must have cosigned. With --checkpoint, the proof must also lead to a checkpoint that you have from
+elsewhere, so that you see the same history as its source.
 
-It proves that the log recorded the event by the time that the witnesses state, and that it has not changed since. It does not prove
-that the event is true. The exit code is 0 if the event is proved, 1 if it is not, and 2 if nothing could be verified.`,
+It proves that the log recorded the event by the time that the witnesses state, and that it has not
+changed since. It does not prove that the event is true. The exit code is 0 if the event is proved,
+1 if it is not, and 2 if nothing could be verified.`,
 		Example: "  opportunity history verify-event event.tlog-proof --key \"$LOG_KEY\"\n" +
 			"  opportunity history verify-event event.tlog-proof --key \"$LOG_KEY\" --witness \"$WITNESS_KEY\" --checkpoint " +
 			"saved.txt",

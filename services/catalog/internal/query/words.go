@@ -9,8 +9,8 @@ import (
 )
 
 // letters are the letters whose decomposition is not what people type for them.
-var letters = strings.NewReplacer("ß", "ss", "œ", "oe", "æ", "ae", "ø", "o", "đ", "d", "ð", "d", "ł", "l", "þ", "th",
-	"ħ", "h", "ı", "i", "ς", "σ")
+var letters = strings.NewReplacer("ß", "ss", "œ", "oe", "æ", "ae", "ø", "o", "đ", "d", "ð", "d", "ł", "l",
+	"þ", "th", "ħ", "h", "ı", "i", "ς", "σ")
 
 // Words returns the words of text, each in the form in which the search compares words, separated
 // by a space. A word is a sequence of letters and digits. The form has no case, no marks such as

@@ -25,7 +25,8 @@ func seed(b *testing.B, s stores) {
 		`INSERT INTO drafts SELECT 'r-' || n * 20 + 1, 'ann', '{}', 1 FROM generate_series(1, 500) n`,
 		`INSERT INTO skips SELECT 'r-' || n * 30 + 1, 'ann', 'down', 1, 9000000000000000 FROM generate_series(1, 500) n`,
 		`INSERT INTO listing_changes (listing_id, at, actor, what, fields, material, reason, differences, sequence)
-			SELECT 'r-' || n % 100000, 1790000000000000 + n, CASE WHEN n % 5000 = 0 THEN 'ann' ELSE 'importer' END, 'updated', 'summary', false, '', '', n
+			SELECT 'r-' || n % 100000, 1790000000000000 + n, CASE WHEN n % 5000 = 0 THEN 'ann' ELSE 'importer' END, 'updated',
+				'summary', false, '', '', n
 			FROM generate_series(1, 1000000) n`,
 		`VACUUM ANALYZE`,
 	} {

@@ -47,7 +47,8 @@ func (s *Store) TakeLease(ctx context.Context, id, holder string, takeOver bool)
 	// One statement, so of two operators at the same time only one gets the lease.
 	const take = `INSERT INTO leases (listing_id, holder, taken_at, expires_at) VALUES (@id, @holder, @now, @end)
 		ON CONFLICT (listing_id) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at,
-			taken_at = CASE WHEN leases.holder = excluded.holder AND leases.expires_at > @now THEN leases.taken_at ELSE excluded.taken_at END`
+			taken_at = CASE WHEN leases.holder = excluded.holder AND leases.expires_at > @now
+				THEN leases.taken_at ELSE excluded.taken_at END`
 	const unlessHeld = ` WHERE leases.holder = excluded.holder OR leases.expires_at <= @now`
 	statement := take
 	if !takeOver {

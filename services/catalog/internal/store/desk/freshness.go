@@ -29,7 +29,8 @@ func (s *Store) Freshness(ctx context.Context) (api.Freshness, error) {
 		return f, database.Outage(err)
 	}
 	err = tx.Raw(`SELECT day, verified, stale, needs_review, unverified FROM
-		(SELECT * FROM freshness_samples WHERE day < ? ORDER BY day DESC LIMIT ?) past ORDER BY day`, f.Now.Day, maxSamples).Scan(&f.Days).Error
+		(SELECT * FROM freshness_samples WHERE day < ? ORDER BY day DESC LIMIT ?) past ORDER BY day`,
+		f.Now.Day, maxSamples).Scan(&f.Days).Error
 	if err != nil {
 		return f, database.Outage(err)
 	}
@@ -54,7 +55,8 @@ func sample(tx *gorm.DB, now time.Time) (counts api.FreshnessSample, links map[a
 		LinkOutcome api.Outcome
 		Records     int
 	}
-	err = tx.Raw(`SELECT CASE WHEN status = @verified AND due_at < @now THEN @stale ELSE status END AS status, link_outcome, count(*) AS records
+	err = tx.Raw(`SELECT CASE WHEN status = @verified AND due_at < @now THEN @stale ELSE status END AS status,
+			link_outcome, count(*) AS records
 		FROM listing_index WHERE visibility = 'published' GROUP BY 1, 2`,
 		map[string]any{"verified": string(api.Verified), "stale": string(api.Stale),
 			"now": database.Micros(now)}).Scan(&rows).Error
@@ -81,7 +83,9 @@ func (s *Store) SampleFreshness(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return database.Outage(tx.Exec(`INSERT INTO freshness_samples (day, verified, stale, needs_review, unverified) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT (day) DO UPDATE SET verified = excluded.verified, stale = excluded.stale, needs_review = excluded.needs_review,
+	return database.Outage(tx.Exec(`INSERT INTO freshness_samples (day, verified, stale, needs_review, unverified)
+		VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (day) DO UPDATE SET verified = excluded.verified, stale = excluded.stale,
+			needs_review = excluded.needs_review,
 			unverified = excluded.unverified`, c.Day, c.Verified, c.Stale, c.NeedsReview, c.Unverified).Error)
 }

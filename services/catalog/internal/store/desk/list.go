@@ -33,8 +33,10 @@ type listedRow struct {
 func (s *Store) List(ctx context.Context, f listing.Filter, after string, limit int) (api.ListingList, error) {
 	now := database.Micros(s.now())
 	q := s.db.WithContext(ctx).Table("listings l").
-		Select(`l.id AS listing_id, l.published_at, l.updated_at, i.company, i.category, i.visibility, i.host, i.status, i.application_status, i.sources,
-			i.due_at, i.last_checked_at, e.holder, coalesce(e.taken_at, 0) AS taken_at, coalesce(e.expires_at, 0) AS expires_at`).
+		Select(`l.id AS listing_id, l.published_at, l.updated_at, i.company, i.category, i.visibility, i.host, i.status,
+			i.application_status, i.sources,
+			i.due_at, i.last_checked_at, e.holder, coalesce(e.taken_at, 0) AS taken_at,
+			coalesce(e.expires_at, 0) AS expires_at`).
 		Joins("JOIN listing_index i ON i.listing_id = l.id").
 		Joins("LEFT JOIN leases e ON e.listing_id = l.id AND e.expires_at > ?", now).
 		Where("l.id > ?", after)

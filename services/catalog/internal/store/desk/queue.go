@@ -148,7 +148,8 @@ func (s *Store) Due(ctx context.Context, until time.Time) (api.DueList, error) {
 	now := s.now().UTC()
 	list := api.DueList{GeneratedAt: now, Until: until.UTC(), Records: []api.DueRecord{}}
 	var rows []queueRow
-	err := s.db.WithContext(ctx).Raw(`SELECT listing_id, company, category, status, due_at, reasons, last_checked_at FROM listing_index
+	err := s.db.WithContext(ctx).Raw(`SELECT listing_id, company, category, status, due_at, reasons, last_checked_at
+		FROM listing_index
 		WHERE visibility = 'published' AND due_at <= ? ORDER BY due_at, listing_id`, database.Micros(until)).Scan(&rows).Error
 	if err != nil {
 		return list, database.Outage(err)
