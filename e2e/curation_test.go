@@ -23,9 +23,8 @@ func TestReviewsFromTheListToTheReview(t *testing.T) {
 	u.verb(t, "", "listings", "publish", "--all", "--yes")
 	require.Contains(t, u.verb(t, "", "reviews", "due"), "never reviewed, published")
 
-	out := u.verb(t, "", "reviews", "record", "maple-transcripts", "--outcome", "verified", "--set", "remote=true",
-		"--yes",
-		"--source", "https://maple-transcripts.example/who-can-apply", "--note", "All as before.")
+	out := u.verb(t, "", "reviews", "record", "maple-transcripts", "--outcome", "verified",
+		"--set", `languages=["English","French"]`, "--yes", "--source", "https://maple-transcripts.example/who-can-apply")
 	require.Contains(t, out, "appended 1, duplicates 0")
 	eventually(t, "the review counts", func() bool { return strings.Contains(u.verb(t, "", "reviews", "due"), "0 due") })
 	require.Contains(t, u.verb(t, "", "reviews", "due", "--within", "14d"), "stale after")
@@ -37,7 +36,7 @@ func TestReviewsFromTheListToTheReview(t *testing.T) {
 		"json")))
 	require.NoError(t, err)
 	require.False(t, *then.Facts.Remote)
-	require.Equal(t, []string{"English"}, then.Facts.Languages)
+	require.Equal(t, []string{"English", "French"}, then.Facts.Languages)
 	require.NotNil(t, then.Facts.Pay)
 	_, errs, code := u.tryVerb(t,
 		`{"slug":"maple-transcripts","checkedAt":"2026-01-02T00:00:00Z","checkType":"review","outcome":"closed","lastEventId":"`+
