@@ -117,19 +117,30 @@ func (r *reader) add(resp *http.Response) error {
 	return err
 }
 
-// deskCandidates returns a listings file with 30 candidates.
+// deskCandidates returns a listings file with 30 candidates. Number 13 has only a list on GitHub as a
+// source, number 14 has three sources.
 func deskCandidates(t *testing.T) []byte {
 	t.Helper()
+	type source struct {
+		URL string `json:"url"`
+	}
 	var file strings.Builder
 	for i := range 30 {
 		site := fmt.Sprintf("https://candidate-%02d.example/", i)
+		sources := []source{{site}, {site + "faq"}}
+		switch i {
+		case 13:
+			sources = []source{{"https://github.com/example/awesome-list"}}
+		case 14:
+			sources = append(sources, source{site + "pay"})
+		}
 		line, err := json.Marshal(map[string]any{
 			"id": fmt.Sprintf("candidate-%02d", i), "company": map[string]any{"name": fmt.Sprintf("Candidate %02d", i),
 				"website": site},
 			"applicationUrl": site + "apply", "category": []string{"online", "sell", "local", "host"}[i%4],
 			"summary":  "A candidate for the desk.",
 			"overview": "", "startingCost": "", "workModel": "", "visibility": "private",
-			"sources": []map[string]any{{"url": site}, {"url": site + "faq"}},
+			"sources": sources,
 		})
 		require.NoError(t, err)
 		file.Write(append(line, '\n'))
