@@ -44,9 +44,14 @@ func TestBackupWhileUpRunsIsRestored(t *testing.T) {
 		<-ended
 		issue(new(struct{}))
 	})
-	info, err := os.Stat("saved/authquota.db")
+	files, err := filepath.Glob("saved/*.db*")
 	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o600), info.Mode())
+	require.Equal(t, []string{"saved/authquota.db", "saved/billing.db", "saved/catalog.db", "saved/history.db"}, files)
+	for _, file := range files {
+		info, err := os.Stat(file)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode(), file)
+	}
 	require.ErrorContains(t, backup(t.Context(), adminapi.DefaultDataDir, "saved"), "exists")
 
 	require.NoError(t, os.RemoveAll(adminapi.DefaultDataDir))
