@@ -80,16 +80,3 @@ func TestFailedBackupLeavesNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, entries)
 }
-
-func TestOperationsAddresses(t *testing.T) {
-	got, err := following("127.0.0.1:9180", 3)
-	require.NoError(t, err)
-	require.Equal(t, []string{"127.0.0.1:9180", "127.0.0.1:9181", "127.0.0.1:9182"}, got)
-	got, err = following("[::1]:0", 2)
-	require.NoError(t, err)
-	require.Equal(t, []string{"[::1]:0", "[::1]:0"}, got)
-	for _, invalid := range []string{"9180", "127.0.0.1:x", "127.0.0.1:65534", "127.0.0.1:-1", ""} {
-		_, err = following(invalid, 3)
-		require.ErrorContains(t, err, "invalid --operations-listen")
-	}
-}
