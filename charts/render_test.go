@@ -133,11 +133,9 @@ var made = map[string][]manifest{}
 func eachCase(t *testing.T, test func(t *testing.T, all []manifest)) {
 	t.Helper()
 	for name, given := range cases(t) {
-		t.Run(name, func(t *testing.T) {
-			if made[name] == nil {
-				made[name] = rendered(t, given)
-			}
-			test(t, made[name])
-		})
+		if made[name] == nil {
+			made[name] = rendered(t, given)
+		}
+		t.Run(name, func(t *testing.T) { test(t, made[name]) })
 	}
 }
