@@ -62,13 +62,3 @@ func TestTLSIsSwitchedOnInSteps(t *testing.T) {
 		require.NotContains(t, gateway, "OPPORTUNITY_TLS_ACCEPT_PLAINTEXT")
 	}
 }
-
-// TestMissingCertificatesAreNamed checks the message about the Secrets with certificates. The
-// gateway needs no certificate of its own.
-func TestMissingCertificatesAreNamed(t *testing.T) {
-	err := newCluster(map[string][]string{"opportunity-gateway-tls": {"ca.crt"},
-		"opportunity-catalog-tls": {"ca.crt"}}).install(t, with("tls.mode", "required"))
-	require.ErrorContains(t, err, "\nopportunity-catalog-tls: tls.crt, tls.key\n")
-	require.ErrorContains(t, err, "\nopportunity-history-tls: ca.crt, tls.crt, tls.key\n")
-	require.NotContains(t, err.Error(), "opportunity-gateway-tls")
-}
