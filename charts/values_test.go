@@ -95,7 +95,9 @@ func TestInvalidValuesAreRejected(t *testing.T) {
 
 // TestValuesThatOtherChartsHave sets each value that users of other charts look for.
 func TestValuesThatOtherChartsHave(t *testing.T) {
-	v := with("commonLabels", values{"team": "data"})
+	v := withDesk()
+	set(v, "commonLabels", values{"team": "data"})
+	set(v, "commonAnnotations", values{"contact": "data@example.com", "a": "all"})
 	set(v, "fullnameOverride", "data-api")
 	set(v, "topologySpreadConstraints",
 		[]any{values{"topologyKey": "zone", "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule"}})
@@ -118,10 +120,19 @@ func TestValuesThatOtherChartsHave(t *testing.T) {
 
 	d := named[*appsv1.Deployment](t, all, "data-api-gateway")
 	pod := d.Spec.Template.Spec
-	require.Equal(t, "data", d.Labels["team"])
-	require.Equal(t, "data", d.Spec.Template.Labels["team"])
+	for _, m := range all {
+		if m.file != "opportunity/templates/release/extra.yaml" {
+			require.Equal(t, "data", m.GetLabels()["team"], m.GetName())
+			require.Equal(t, "data@example.com", m.GetAnnotations()["contact"], m.GetName())
+		}
+	}
+	for _, p := range pods(all) {
+		require.Equal(t, "data", p.meta.Labels["team"], p.owner)
+		require.Equal(t, "data@example.com", p.meta.Annotations["contact"], p.owner)
+	}
 	require.NotContains(t, d.Spec.Selector.MatchLabels, "team", "a selector is immutable")
 	require.Equal(t, "b", d.Spec.Template.Annotations["a"])
+	require.Equal(t, "all", d.Annotations["a"])
 	require.Equal(t, appsv1.RecreateDeploymentStrategyType, d.Spec.Strategy.Type)
 	require.Nil(t, d.Spec.Strategy.RollingUpdate)
 	require.Equal(t, "first", pod.InitContainers[0].Name)
@@ -130,7 +141,7 @@ func TestValuesThatOtherChartsHave(t *testing.T) {
 	require.EqualValues(t, 2, pod.TopologySpreadConstraints[0].MaxSkew)
 	require.Equal(t, "1Gi", pod.Containers[1].Resources.Limits.StorageEphemeral().String())
 	catalog := named[*appsv1.Deployment](t, all, "data-api-catalog").Spec.Template
-	require.NotContains(t, catalog.Annotations, "a")
+	require.Equal(t, "all", catalog.Annotations["a"])
 	require.Equal(t, "data-api-catalog", catalog.Spec.ServiceAccountName)
 	require.EqualValues(t, 2, catalog.Spec.TopologySpreadConstraints[0].MaxSkew)
 	for _, account := range of[*corev1.ServiceAccount](all) {
