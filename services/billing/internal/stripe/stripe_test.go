@@ -196,7 +196,7 @@ func TestStripeErrors(t *testing.T) {
 	require.ErrorAs(t, network.CheckOffer(t.Context()), &unavailable)
 }
 
-// A customer that Stripe has deleted is told from other missing objects.
+// A deleted customer has an error of its own, unlike other missing objects.
 func TestDeletedCustomer(t *testing.T) {
 	body := object{"error": object{"type": "invalid_request_error", "code": "resource_missing", "param": "customer"}}
 	s := client(roundTripper(func(*http.Request) *http.Response {
