@@ -223,10 +223,14 @@ func (d *deployment) owners() []owner {
 		{"billing", d.billingURL}}
 }
 
+// explainInterval is the time between requests for the readiness of each service. Each opens a
+// connection and reads databases.
+const explainInterval = 5 * time.Second
+
 // explain writes to errs what to do whenever a database was set back. A service may be ready before
 // another one shows it what it lacks.
 func (d *deployment) explain(ctx context.Context, errs io.Writer) error {
-	tick := time.NewTicker(time.Second)
+	tick := time.NewTicker(explainInterval)
 	defer tick.Stop()
 	explained := map[string]bool{}
 	for {

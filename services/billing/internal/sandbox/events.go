@@ -13,9 +13,10 @@ import (
 	"gorm.io/gorm"
 )
 
-// Interval is the time between checks for due renewals and between deliveries of an event that
-// failed.
-const Interval = time.Second
+const (
+	Interval = 5 * time.Second // between checks for due renewals
+	Retry    = time.Second     // between deliveries of an event that failed
+)
 
 func storeEvent(tx *gorm.DB, eventType string, about object) error {
 	id := "evt_sandbox_" + rand.Text()
