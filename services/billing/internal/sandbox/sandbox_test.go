@@ -85,7 +85,7 @@ func onSQLite(t *testing.T, test func(t *testing.T, d *testSandbox)) {
 // called.
 func (d *testSandbox) run() (stop func()) {
 	ctx, cancel := context.WithCancel(d.t.Context())
-	loop := service.Loop{Name: "sandbox", Interval: sandbox.Interval, Wake: d.Wakeups(),
+	loop := service.Loop{Name: "sandbox", Interval: sandbox.Interval, Retry: sandbox.Retry, Wake: d.Wakeups(),
 		Do: func(ctx context.Context) error { return d.Process(ctx, d.receive) }}
 	var ended sync.WaitGroup
 	ended.Go(func() { loop.Run(ctx, slog.New(slog.DiscardHandler)) })
