@@ -149,23 +149,6 @@ func TestChangesAreSavedDuringRedisOutage(t *testing.T) {
 	})
 }
 
-func TestRotationDuringRedisOutageTakesEffectAfterwards(t *testing.T) {
-	onStores(t, func(t *testing.T, s *stores) {
-		svc := s.start(t)
-		b := svc.browser()
-		b.signUp("ada@example.org")
-		key, id := b.obtain("Mine")
-		before := svc.principal(key)
-		s.Stop()
-		b.Post("/account/keys/"+id+"/rotate").Shows(http.StatusOK, "takes effect shortly")
-		s.Start()
-		storetest.Eventually(t, "delivered", func() bool { return svc.HasMetric("authquota_epoch_raises_pending 0") })
-		after := svc.principal(key)
-		require.Less(t, after.ExpiresAt, before.ExpiresAt)
-		require.Greater(t, after.Epoch, before.Epoch)
-	})
-}
-
 // A service that ends between a change and its delivery leaves the delivery to the next one.
 func TestPendingEpochIncrementsAreDeliveredAfterRestart(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {

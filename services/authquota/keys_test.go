@@ -608,12 +608,8 @@ func TestAPersonSignsUpAndIn(t *testing.T) {
 		svc, clock := s.startAt(t, begin)
 		b := svc.browser()
 		b.Get("/account").Leads("/account/sign-in")
-		b.Get("/account/sign-in").Shows(http.StatusOK, "Sign in", "Create one")
 		b.Get("/account/sign-up").Shows(http.StatusOK, "Create an account")
-		b.Post("/account/sign-up", "email", "nonsense").Shows(http.StatusUnprocessableEntity, "Enter an email address")
 		b.Post("/account/sign-up", "email", " Ada@Example.org ").Leads("/account/sign-up/sent")
-		b.Get("/account/sign-up/sent").Shows(http.StatusOK, "Check your email")
-
 		link := svc.mail("ada@example.org", "confirm-address", 1).links()[0]
 		form := b.Get(link).Shows(http.StatusOK, "Choose a password", "ada@example.org")
 		b.Get(link).Shows(http.StatusOK, "Choose a password") // opening the link does not use it
