@@ -23,6 +23,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apidoc"
 	"opportunity.internal/pkg/pages"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
@@ -50,7 +51,7 @@ type Config struct {
 	Now           func() time.Time
 
 	DB      *accountdb.DB
-	Billing *plan.Billing // nil if no plans are sold
+	Billing *peer.Client // nil if no plans are sold
 
 	Available func(context.Context) error // an error fails the request to any page
 	Epochs    *epochs.Epochs
