@@ -90,6 +90,6 @@ func start(r *service.Runtime, cfg Config) error {
 }
 
 func check(ctx context.Context, r *service.Runtime, cfg Config) error {
-	return errors.Join(newComponents(r, cfg).stripe.CheckOffer(ctx),
+	return errors.Join(newComponents(r, cfg).compareOffer(ctx),
 		r.CheckPeer(ctx, peer.Authquota, cfg.AuthquotaURL, cfg.Tokens))
 }

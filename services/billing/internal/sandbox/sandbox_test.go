@@ -2,13 +2,8 @@ package sandbox_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
-	"net/http"
-	"net/url"
 	"path"
 	"strings"
 	"sync"
@@ -24,7 +19,6 @@ import (
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/billing/internal/sandbox"
 	"opportunity.internal/services/billing/internal/store"
-	"opportunity.internal/services/billing/internal/stripe"
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
@@ -36,12 +30,11 @@ type testSandbox struct {
 	*sandbox.Sandbox
 
 	t        *testing.T
-	client   *stripe.Stripe
 	customer string
 
 	mu     sync.Mutex
 	clock  time.Time
-	events []string // types
+	events []subscription.Event
 }
 
 func (d *testSandbox) now() time.Time {
@@ -56,13 +49,11 @@ func (d *testSandbox) advanceClock(by time.Duration) {
 	d.clock = d.clock.Add(by)
 }
 
-// receive checks the signature of an event, as the service does.
-func (d *testSandbox) receive(ctx context.Context, body []byte, signature string) error {
-	e, err := d.client.Event(ctx, body, signature, d.now())
+func (d *testSandbox) receive(_ context.Context, e subscription.Event) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.events = append(d.events, e.Type)
-	return err
+	d.events = append(d.events, e)
+	return nil
 }
 
 var schema = servicetest.NewSchema(store.Migrations)
@@ -71,11 +62,8 @@ func newSandbox(t *testing.T, databaseURL string) *testSandbox {
 	t.Helper()
 	d := &testSandbox{t: t, clock: time.Date(2026, 1, 31, 10, 0, 0, 0, time.UTC)}
 	d.Sandbox = sandbox.New(servicetest.OpenDatabase(t, databaseURL), public, d.now)
-	d.client = stripe.New(stripe.Config{
-		APIKey: sandbox.Key, WebhookSecrets: []string{d.Secret}, Price: sandbox.Price, APIBase: "http://stripe.sandbox",
-	}, stripe.Options{Transport: sandbox.Transport{API: d.Sandbox}})
 	var err error
-	d.customer, err = d.client.Customer(t.Context(), "acc_1", "ada@example.org", "att_1")
+	d.customer, err = d.Customer(t.Context(), "acc_1", "ada@example.org", "att_1")
 	require.NoError(t, err)
 	return d
 }
@@ -83,7 +71,7 @@ func newSandbox(t *testing.T, databaseURL string) *testSandbox {
 func onBothDatabases(t *testing.T, test func(t *testing.T, d *testSandbox)) {
 	schema.OnBothDatabases(t, func(t *testing.T, url string) {
 		d := newSandbox(t, url)
-		t.Cleanup(d.run(d.receive))
+		t.Cleanup(d.run())
 		test(t, d)
 	})
 }
@@ -95,10 +83,10 @@ func onSQLite(t *testing.T, test func(t *testing.T, d *testSandbox)) {
 
 // run processes events in the background, as the service does, until the returned function is
 // called.
-func (d *testSandbox) run(deliver sandbox.Deliver) (stop func()) {
+func (d *testSandbox) run() (stop func()) {
 	ctx, cancel := context.WithCancel(d.t.Context())
 	loop := service.Loop{Name: "sandbox", Interval: sandbox.Interval, Wake: d.Wakeups(),
-		Do: func(ctx context.Context) error { return d.Process(ctx, deliver) }}
+		Do: func(ctx context.Context) error { return d.Process(ctx, d.receive) }}
 	var ended sync.WaitGroup
 	ended.Go(func() { loop.Run(ctx, slog.New(slog.DiscardHandler)) })
 	return func() { cancel(); ended.Wait() }
@@ -107,7 +95,7 @@ func (d *testSandbox) run(deliver sandbox.Deliver) (stop func()) {
 // checkout opens a checkout session and returns its id.
 func (d *testSandbox) checkout(attempt string) string {
 	d.t.Helper()
-	page, err := d.client.Checkout(d.t.Context(), stripe.Order{
+	page, err := d.Checkout(d.t.Context(), subscription.Order{
 		Account: "acc_1", Customer: d.customer, ReturnURL: public + "/account/plan", Attempt: attempt,
 		ExpiresAt: d.now().Add(24 * time.Hour),
 	})
@@ -118,25 +106,20 @@ func (d *testSandbox) checkout(attempt string) string {
 
 func (d *testSandbox) portal() string {
 	d.t.Helper()
-	page, err := d.client.Portal(d.t.Context(), d.customer, public+"/account/plan")
+	page, err := d.Portal(d.t.Context(), d.customer, public+"/account/plan")
 	require.NoError(d.t, err)
 	require.True(d.t, strings.HasPrefix(page, public+"/billing/sandbox/portal/"), page)
 	return path.Base(page)
 }
 
-// onlySubscription returns the state of the customer's only subscription. It charges a pending
-// renewal, as the service does.
+// onlySubscription returns the state of the customer's only subscription.
 func (d *testSandbox) onlySubscription() subscription.State {
 	d.t.Helper()
-	ids, err := d.client.Subscriptions(d.t.Context(), d.customer)
+	ids, err := d.Subscriptions(d.t.Context(), d.customer)
 	require.NoError(d.t, err)
 	require.Len(d.t, ids, 1)
-	state, err := d.client.Subscription(d.t.Context(), ids[0])
+	state, err := d.Subscription(d.t.Context(), ids[0])
 	require.NoError(d.t, err)
-	if state.PendingInvoice != "" && !state.CancelAtPeriodEnd {
-		require.NoError(d.t, d.client.Charge(d.t.Context(), state.PendingInvoice))
-		return d.onlySubscription()
-	}
 	require.Equal(d.t, d.customer, state.Customer)
 	require.Equal(d.t, "acc_1", state.Account)
 	return state
@@ -174,12 +157,10 @@ func TestPurchase(t *testing.T) {
 		storetest.Eventually(t, "the events", func() bool {
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			return len(d.events) == 5
+			return len(d.events) == 2
 		})
-		require.ElementsMatch(t, []string{
-			"customer.subscription.created", "invoice.payment_failed", "customer.subscription.updated", "invoice.paid",
-			"checkout.session.completed",
-		}, d.events)
+		require.Equal(t, state.ID, d.events[1].Subscription)
+		require.NotEqual(t, d.events[0].ID, d.events[1].ID)
 		shown, err := d.Session(t.Context(), sandbox.Portal, d.portal())
 		require.NoError(t, err)
 		require.Len(t, shown.Subscriptions[0].Invoices, 1, "paid once")
@@ -204,7 +185,6 @@ func TestUnpaidFirstInvoiceEndsSubscription(t *testing.T) {
 		require.NoError(t, d.Pay(t.Context(), page, true))
 		d.advanceClock(23 * time.Hour)
 		storetest.Eventually(t, "the end", func() bool { return d.onlySubscription().Ended })
-		require.False(t, d.onlySubscription().Failing)
 		_, err := d.Session(t.Context(), sandbox.Checkout, page)
 		require.Equal(t, problem.NotFound, problem.Of(err).Code)
 		require.Equal(t, problem.NotFound, problem.Of(d.Pay(t.Context(), page, false)).Code)
@@ -256,8 +236,8 @@ func TestCancelAndResume(t *testing.T) {
 		require.True(t, d.onlySubscription().CancelAtPeriodEnd)
 		require.NoError(t, d.perform(portal, sandbox.Resume))
 		require.False(t, d.onlySubscription().CancelAtPeriodEnd)
-		require.NoError(t, d.client.SetCancelAtPeriodEnd(t.Context(), bought.ID, true))
-		require.NoError(t, d.client.SetCancelAtPeriodEnd(t.Context(), bought.ID, true))
+		require.NoError(t, d.SetCancelAtPeriodEnd(t.Context(), bought.ID, true))
+		require.NoError(t, d.SetCancelAtPeriodEnd(t.Context(), bought.ID, true))
 
 		require.NoError(t, d.perform(portal, sandbox.Advance, 27))
 		state := d.onlySubscription()
@@ -266,8 +246,8 @@ func TestCancelAndResume(t *testing.T) {
 		d.advanceClock(24 * time.Hour)
 		storetest.Eventually(t, "the end, without an action", func() bool { return d.onlySubscription().Ended })
 		require.Equal(t, d.now(), d.onlySubscription().Paid.Until)
-		require.Error(t, d.client.SetCancelAtPeriodEnd(t.Context(), bought.ID, false))
-		require.ErrorIs(t, d.client.SetCancelAtPeriodEnd(t.Context(), "sub_none", true), stripe.ErrNotFound)
+		require.Error(t, d.SetCancelAtPeriodEnd(t.Context(), bought.ID, false))
+		require.ErrorIs(t, d.SetCancelAtPeriodEnd(t.Context(), "sub_none", true), subscription.ErrNotFound)
 	})
 }
 
@@ -307,13 +287,13 @@ func TestNewestSubscriptionComesFirst(t *testing.T) {
 func TestFailedEventsAreDeliveredAgain(t *testing.T) {
 	schema.OnBothDatabases(t, func(t *testing.T, databaseURL string) {
 		d := newSandbox(t, databaseURL)
-		require.NoError(t, d.Pay(t.Context(), d.checkout("one"), false))
+		for _, attempt := range []string{"one", "two", "three"} {
+			require.NoError(t, d.Pay(t.Context(), d.checkout(attempt), false))
+		}
 		deliver := func(failing string) (attempts []string) {
-			err := d.Process(t.Context(), func(ctx context.Context, body []byte, _ string) error {
-				var e struct{ Type string }
-				require.NoError(t, json.Unmarshal(body, &e))
-				attempts = append(attempts, e.Type)
-				if e.Type == failing {
+			err := d.Process(t.Context(), func(_ context.Context, e subscription.Event) error {
+				attempts = append(attempts, e.Subscription)
+				if e.Subscription == failing {
 					return errors.New("no")
 				}
 				return nil
@@ -321,11 +301,12 @@ func TestFailedEventsAreDeliveredAgain(t *testing.T) {
 			require.Equal(t, failing != "", err != nil)
 			return attempts
 		}
-		require.Equal(t, []string{"customer.subscription.created", "customer.subscription.updated", "invoice.paid",
-			"checkout.session.completed"}, deliver("invoice.paid"))
-		require.Equal(t, []string{"invoice.paid"}, deliver("invoice.paid"), "the others were delivered")
+		all, err := d.Subscriptions(t.Context(), "")
+		require.NoError(t, err)
+		require.ElementsMatch(t, all, deliver(all[1]))
+		require.Equal(t, all[1:2], deliver(all[1]), "the others were delivered")
 		d = newSandbox(t, databaseURL)
-		require.Equal(t, []string{"invoice.paid"}, deliver(""))
+		require.Equal(t, all[1:2], deliver(""))
 		require.Empty(t, deliver(""))
 	})
 }
@@ -337,9 +318,9 @@ func TestReturnURLMustBeBelowPublicURL(t *testing.T) {
 			"https://u:p@api.example/", "//api.example/account", "/account", "javascript:alert(1)",
 			"https://api.example@evil.example/", "https://api.example:444/",
 		} {
-			_, err := d.client.Portal(t.Context(), d.customer, elsewhere)
+			_, err := d.Portal(t.Context(), d.customer, elsewhere)
 			require.Error(t, err, elsewhere)
-			_, err = d.client.Checkout(t.Context(), stripe.Order{Customer: d.customer, Attempt: elsewhere, ReturnURL: elsewhere,
+			_, err = d.Checkout(t.Context(), subscription.Order{Customer: d.customer, Attempt: elsewhere, ReturnURL: elsewhere,
 				ExpiresAt: d.now().Add(time.Hour)})
 			require.Error(t, err, elsewhere)
 		}
@@ -350,9 +331,9 @@ func TestReturnURLMustBeBelowPublicURL(t *testing.T) {
 func TestSessionsAreBoundToCustomerAndKind(t *testing.T) {
 	onSQLite(t, func(t *testing.T, d *testSandbox) {
 		portal, bought := d.buy()
-		other, err := d.client.Customer(t.Context(), "acc_2", "", "att_2")
+		other, err := d.Customer(t.Context(), "acc_2", "", "att_2")
 		require.NoError(t, err)
-		page, err := d.client.Portal(t.Context(), other, public+"/account/plan")
+		page, err := d.Portal(t.Context(), other, public+"/account/plan")
 		require.NoError(t, err)
 		theirs := path.Base(page)
 		require.Equal(t, problem.NotFound, problem.Of(d.Perform(t.Context(), theirs, bought.ID, sandbox.Cancel, 0)).Code)
@@ -360,10 +341,9 @@ func TestSessionsAreBoundToCustomerAndKind(t *testing.T) {
 		require.Equal(t, problem.NotFound, problem.Of(d.SetCard(t.Context(), d.checkout("two"), true)).Code)
 		_, err = d.Session(t.Context(), sandbox.Checkout, portal)
 		require.Equal(t, problem.NotFound, problem.Of(err).Code)
-		_, err = d.client.Subscription(t.Context(), "sub_none")
-		require.ErrorIs(t, err, stripe.ErrNotFound)
+		_, err = d.Subscription(t.Context(), "sub_none")
+		require.ErrorIs(t, err, subscription.ErrNotFound)
 		require.False(t, d.onlySubscription().CancelAtPeriodEnd)
-		require.NoError(t, d.client.CheckOffer(t.Context()))
 	})
 }
 
@@ -408,147 +388,34 @@ func TestEntitlementsOfSandboxStates(t *testing.T) {
 	})
 }
 
-// Without a request of the service, a renewal is charged an hour after the end of the period, in
-// the background.
-func TestDraftIsChargedAfterAnHour(t *testing.T) {
+// Before a restored database is used, no session of it may be paid.
+func TestExpiredCheckoutsCannotBePaid(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, d *testSandbox) {
-		portal, bought := d.buy()
-		require.NoError(t, d.Perform(t.Context(), portal, bought.ID, sandbox.ToPeriodEnd, 0))
-		read := func() subscription.State {
-			state, err := d.client.Subscription(t.Context(), bought.ID)
-			require.NoError(t, err)
-			return state
-		}
-		require.NotEmpty(t, read().PendingInvoice)
-		require.Equal(t, bought.Paid.Invoice, read().Paid.Invoice)
-		d.advanceClock(time.Hour)
-		storetest.Eventually(t, "the charge", func() bool { return read().Paid.Invoice != bought.Paid.Invoice })
-		require.Empty(t, read().PendingInvoice)
+		page, portal := d.checkout("one"), d.portal()
+		require.NoError(t, d.ExpireCheckouts(t.Context()))
+		require.Equal(t, problem.NotFound, problem.Of(d.Pay(t.Context(), page, false)).Code)
+		_, err := d.Session(t.Context(), sandbox.Portal, portal)
+		require.NoError(t, err)
 	})
 }
 
-// call makes a request to the API.
-func (d *testSandbox) call(method, target string, form url.Values, header ...string) (status int, body string) {
-	d.t.Helper()
-	r, err := http.NewRequestWithContext(d.t.Context(), method, "http://stripe.sandbox"+target,
-		strings.NewReader(form.Encode()))
-	require.NoError(d.t, err)
-	r.Header.Set("Authorization", "Bearer "+sandbox.Key)
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	resp, err := sandbox.Transport{API: d.Sandbox}.RoundTrip(r)
-	require.NoError(d.t, err)
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	require.NoError(d.t, err)
-	return resp.StatusCode, string(text)
-}
-
-// Mistakes of the client that Stripe rejects are rejected.
-func TestRequestsAreAsStrictAsStripes(t *testing.T) {
+// Sessions of a customer that does not exist are not opened.
+func TestUnknownCustomer(t *testing.T) {
 	onSQLite(t, func(t *testing.T, d *testSandbox) {
-		checkout := func(change func(url.Values)) url.Values {
-			form := url.Values{
-				"mode": {"subscription"}, "customer": {d.customer}, "line_items[0][price]": {sandbox.Price},
-				"line_items[0][quantity]": {"1"},
-				"success_url":             {public + "/a"}, "cancel_url": {public + "/b"},
-				"expires_at": {fmt.Sprint(d.now().Add(time.Hour).Unix())},
-			}
-			change(form)
-			return form
-		}
-		const sessions = "/v1/checkout/sessions"
-		for name, c := range map[string]struct {
-			method, target string
-			form           url.Values
-			header         []string
-			status         int
-			words          string
-		}{
-			"as it should be":   {"POST", sessions, checkout(func(url.Values) {}), nil, 200, `"status":"open"`},
-			"unknown parameter": {"POST", "/v1/customers", url.Values{"mail": {"x"}}, nil, 400, "parameter_unknown"},
-			"unknown in query":  {"GET", "/v1/subscriptions?state=all", nil, nil, 400, "parameter_unknown"},
-			"unknown path":      {"GET", "/v1/plans", nil, nil, 404, "Unrecognized request URL"},
-			"unknown method":    {"DELETE", "/v1/customers", nil, nil, 404, "Unrecognized request URL"},
-			"wrong key": {"GET", "/v1/subscriptions", nil, []string{"Authorization", "Bearer sk_other"}, 401,
-				"Invalid API Key"},
-			"unknown customer": {"GET", "/v1/subscriptions?customer=cus_x", nil, nil, 400, `"param":"customer"`},
-			"buyer unknown": {"POST", sessions, checkout(func(f url.Values) { f.Set("customer", "cus_x") }), nil, 400,
-				`"param":"customer"`},
-			"other price": {"POST", sessions, checkout(func(f url.Values) { f.Set("line_items[0][price]", "price_x") }),
-				nil, 400, "resource_missing"},
-			"one payment": {"POST", sessions, checkout(func(f url.Values) { f.Set("mode", "payment") }), nil, 400,
-				`"param":"mode"`},
-			"expires too soon": {"POST", sessions, checkout(func(f url.Values) {
-				f.Set("expires_at",
-					fmt.Sprint(d.now().Add(29*time.Minute).Unix()))
-			}), nil, 400, "expires_at"},
-			"expires too late": {"POST", sessions, checkout(func(f url.Values) {
-				f.Set("expires_at",
-					fmt.Sprint(d.now().Add(25*time.Hour).Unix()))
-			}), nil, 400, "expires_at"},
-			"expires at a date": {"POST", sessions, checkout(func(f url.Values) { f.Set("expires_at", "tomorrow") }), nil, 400,
-				"expires_at"},
-			"nothing to expire":   {"POST", sessions + "/cs_x/expire", nil, nil, 404, "resource_missing"},
-			"nothing to finalize": {"POST", "/v1/invoices/in_x/finalize", nil, nil, 404, "resource_missing"},
-		} {
-			status, body := d.call(c.method, c.target, c.form, c.header...)
-			require.Equal(t, c.status, status, "%s: %s", name, body)
-			require.Contains(t, body, c.words, name)
-		}
+		_, err := d.Portal(t.Context(), "cus_none", public+"/account/plan")
+		require.ErrorIs(t, err, subscription.ErrNoCustomer)
 	})
 }
 
-// A key that is used again repeats the response, and is rejected with other parameters. After a day
-// it is forgotten.
-func TestIdempotencyKeys(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, d *testSandbox) {
-		create := func(email string) (int, string) {
-			return d.call(http.MethodPost, "/v1/customers", url.Values{"email": {email}}, "Idempotency-Key", "one")
-		}
-		_, first := create("a@example.org")
-		_, again := create("a@example.org")
-		require.Equal(t, first, again)
-		status, body := create("b@example.org")
-		require.Equal(t, http.StatusBadRequest, status)
-		require.Contains(t, body, "idempotency_error")
-		d.advanceClock(24 * time.Hour)
-		storetest.Eventually(t, "the end of the key", func() bool {
-			status, _ := create("b@example.org")
-			return status == http.StatusOK
-		})
-	})
-}
-
-// Objects are ids unless they are expanded.
-func TestExpansions(t *testing.T) {
-	onSQLite(t, func(t *testing.T, d *testSandbox) {
-		_, state := d.buy()
-		_, body := d.call(http.MethodGet, "/v1/subscriptions/"+state.ID, nil)
-		require.Contains(t, body, `"customer":"`+d.customer+`"`)
-		_, body = d.call(http.MethodGet, "/v1/subscriptions/"+state.ID+"?expand[0]=customer", nil)
-		require.Contains(t, body, `"customer":{"id":"`+d.customer+`"`)
-	})
-}
-
-// During an outage of the database the client gets an outage of the processor, without waiting for
-// retries.
 func TestDatabaseOutage(t *testing.T) {
-	d := newSandbox(t, schema.SQLite(t))
-	page := d.checkout("one")
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := d.Session(ctx, sandbox.Checkout, page)
-	require.Error(t, err)
 	db := servicetest.OpenDatabase(t, schema.SQLite(t))
-	broken := sandbox.New(db, public, d.now)
+	broken := sandbox.New(db, public, time.Now)
 	require.NoError(t, db.Close())
-	client := stripe.New(stripe.Config{APIKey: sandbox.Key, Price: sandbox.Price, APIBase: "http://stripe.sandbox"},
-		stripe.Options{Transport: sandbox.Transport{API: broken}})
-	for _, err := range []error{client.SetCancelAtPeriodEnd(t.Context(), "sub_1", true),
-		client.ExpireCheckouts(t.Context()), broken.Pay(t.Context(), page, false)} {
+	_, read := broken.Subscription(t.Context(), "sub_1")
+	_, listed := broken.Subscriptions(t.Context(), "")
+	_, opened := broken.Session(t.Context(), sandbox.Checkout, "cs_1")
+	for _, err := range []error{read, listed, opened, broken.SetCancelAtPeriodEnd(t.Context(), "sub_1", true),
+		broken.ExpireCheckouts(t.Context()), broken.Pay(t.Context(), "cs_1", false)} {
 		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, err)
 	}
 }

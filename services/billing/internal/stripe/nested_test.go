@@ -11,19 +11,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/billing/internal/sandbox"
-	"opportunity.internal/services/billing/internal/stripe"
 )
 
-// nested changes responses of the sandbox as Stripe responds for long lists in an object: the
-// object has only the first ten elements. The element of the sandbox is the last one of 120.
+// nested changes responses of the fake as Stripe responds for long lists in an object: the object
+// has only the first ten elements. The element of the fake is the last one of 120.
 type nested struct {
-	sandbox http.RoundTripper
-	others  map[string]any // an element by the name of its list
-	last    map[string]any
-	status  int // of the pages, if not 200
+	fake   *fake
+	others object // an element by the name of its list
+	last   object
+	status int // of the pages, if not 200
 }
 
 func (n *nested) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -33,7 +30,7 @@ func (n *nested) RoundTrip(r *http.Request) (*http.Response, error) {
 	case r.URL.Path == "/v1/subscription_items":
 		return n.page("items", r), nil
 	}
-	response, err := n.sandbox.RoundTrip(r)
+	response, err := n.fake.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
@@ -48,12 +45,12 @@ func (n *nested) RoundTrip(r *http.Request) (*http.Response, error) {
 // shorten takes the only element out of each nested list.
 func (n *nested) shorten(value any) {
 	switch value := value.(type) {
-	case map[string]any:
+	case object:
 		for name, inner := range value {
 			n.shorten(inner)
 			if other := n.others[name]; other != nil {
-				n.last[name] = inner.(map[string]any)["data"].([]any)[0]
-				value[name] = map[string]any{"object": "list", "has_more": true, "data": repeated(other, 0, 10)}
+				n.last[name] = inner.(object)["data"].([]any)[0]
+				value[name] = object{"object": "list", "has_more": true, "data": repeated(other, 0, 10)}
 			}
 		}
 	case []any:
@@ -65,9 +62,9 @@ func (n *nested) shorten(value any) {
 
 func (n *nested) page(name string, r *http.Request) *http.Response {
 	if n.status != 0 {
-		return responseOf(n.status, map[string]any{"error": map[string]any{"type": "api_error"}})
+		return responseOf(n.status, object{"error": object{"type": "api_error"}})
 	}
-	list := map[string]any{"object": "list", "has_more": true, "data": repeated(n.others[name], 0, 100)}
+	list := object{"object": "list", "has_more": true, "data": repeated(n.others[name], 0, 100)}
 	if r.URL.Query().Get("starting_after") == "id99" {
 		list["has_more"], list["data"] = false, append(repeated(n.others[name], 100, 119), n.last[name])
 	}
@@ -76,9 +73,15 @@ func (n *nested) page(name string, r *http.Request) *http.Response {
 
 func repeated(element any, from, to int) (all []any) {
 	for i := from; i < to; i++ {
-		all = append(all, map[string]any{"id": fmt.Sprintf("id%d", i), "parent": element})
+		all = append(all, object{"id": fmt.Sprintf("id%d", i), "parent": element})
 	}
 	return all
+}
+
+type roundTripper func(*http.Request) *http.Response
+
+func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
+	return r(request), nil
 }
 
 func responseOf(status int, body any) *http.Response {
@@ -88,25 +91,22 @@ func responseOf(status int, body any) *http.Response {
 
 func TestNestedListsAreReadToTheEnd(t *testing.T) {
 	for _, name := range []string{"lines", "items"} {
-		s, fake := start(t)
-		id, _ := buy(t, s, fake)
-		fake.Cancel(id, true)
-		want, err := s.Subscription(t.Context(), id)
+		s, f := start()
+		f.subscription["cancel_at"] = now.AddDate(0, 1, 0).Unix()
+		want, err := s.Subscription(t.Context(), "sub_1")
 		require.NoError(t, err)
-		require.Equal(t, api.Commercial, want.Tier)
-		require.Equal(t, now.AddDate(0, 1, 0), want.Paid.Until)
 
 		transport := &nested{
-			sandbox: sandbox.Transport{API: fake}, last: map[string]any{},
-			others: map[string]any{name: map[string]any{"type": "invoice_item_details"}},
+			fake: f, last: object{},
+			others: object{name: object{"type": "invoice_item_details"}},
 		}
-		paged := stripe.New(fake.Config(), stripe.Options{Transport: transport})
-		got, err := paged.Subscription(t.Context(), id)
+		paged := client(transport, &f.log)
+		got, err := paged.Subscription(t.Context(), "sub_1")
 		require.NoError(t, err)
 		require.Equal(t, want, got, name)
 
 		transport.status = http.StatusInternalServerError
-		_, err = paged.Subscription(t.Context(), id)
+		_, err = paged.Subscription(t.Context(), "sub_1")
 		require.ErrorAs(t, err, new(*problem.Error), "an outage, so that the event is sent again")
 	}
 }
