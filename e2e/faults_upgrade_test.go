@@ -48,10 +48,12 @@ func TestFaultsUpgrade(t *testing.T) {
 	u.has()
 
 	exact, uncertain := 0, 0
+	var others []sent
 	for _, c := range calls {
 		switch want := u.want(c); {
 		case c.kind != "ends":
-			require.Equal(t, http.StatusOK, c.status, "%s %s at %s", c.kind, c.gateway, c.from.Sub(begin))
+			others = append(others, c)
+		case c.isLate():
 		case want == 0:
 			uncertain++
 			require.Contains(t, []int{http.StatusOK, http.StatusPaymentRequired}, c.status)
@@ -61,6 +63,7 @@ func TestFaultsUpgrade(t *testing.T) {
 		}
 	}
 	require.NotZero(t, exact)
+	requireServed(t, others, "calls of accounts that keep their tier")
 	row.set("0 of %d calls failed while %d processes were replaced in %.0f s; %d calls before or after the end of a paid period as due, %d within its second; 0 of %d entitlements and keys lost",
 		len(calls), u.replaced, took.Seconds(), exact, uncertain, len(u.granted))
 }
