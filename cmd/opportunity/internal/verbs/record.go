@@ -204,14 +204,9 @@ func changed(facts api.Facts, changes []string) ([]byte, error) {
 
 // object reads a file with one JSON object and puts it on one line.
 func object(cmd *cobra.Command, file string) ([]byte, error) {
-	in, closed, err := input(cmd, file)
+	text, err := readFile(cmd, file)
 	if err != nil {
 		return nil, fmt.Errorf("%w: give a file that holds the JSON object, or - for standard input", err)
-	}
-	defer closed()
-	text, err := io.ReadAll(in)
-	if err != nil {
-		return nil, err
 	}
 	var line bytes.Buffer
 	if err := json.Compact(&line, text); err != nil {
