@@ -351,7 +351,7 @@ func TestKeysAppearOnlyInTheirResponse(t *testing.T) {
 			places["mail "+m.name] = m.raw + m.plain + m.html
 		}
 		require.Contains(t, places["table api_keys"], key.ID)
-		require.Contains(t, places["log"], "/operator/v1/keys/{id}/revoke")
+		require.Contains(t, places["log"], "/operator/v1/keys/{key}/revoke")
 		for _, secret := range svc.keys {
 			random := secret[len("oda_live_") : len(secret)-4] // the last four characters are public
 			for place, text := range places {

@@ -14,7 +14,6 @@ import (
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/catalog/internal/listingtest"
 )
 
 func TestImportPublishAndExportOfRealPlatforms(t *testing.T) {
@@ -104,70 +103,6 @@ func TestImportWithARejectedLineChangesNothing(t *testing.T) {
 	})
 }
 
-func TestImportPublishAndWithdrawChangeVisibility(t *testing.T) {
-	onSQLite(t, func(t *testing.T, s *service) {
-		awaitVisible := func(want bool) {
-			t.Helper()
-			storetest.Eventually(t, "visibility", func() bool {
-				return (s.get(api.Commercial, "/api/v1/opportunities/x").Status == http.StatusOK) == want
-			})
-		}
-		s.curate("import", listingLine("x", ""))
-		s.curate("import", listingLine("x", `,"visibility":"published"`))
-		awaitVisible(true)
-		require.Equal(t, 1, s.curate("import", listingLine("x", "")).Unchanged,
-			"without a visibility the listing stays published")
-		require.Equal(t, 1, s.curate("import", listingLine("x", `,"visibility":"private"`)).Unchanged,
-			"an import must not withdraw a listing")
-		require.Equal(t, 1, s.curate("withdraw", `{"ids":["x","x"]}`).Updated)
-		awaitVisible(false)
-		exported := s.export()
-		require.Contains(t, exported, `"visibility":"withdrawn"`)
-		require.Equal(t, 1, s.curate("import", exported).Unchanged)
-		require.Zero(t, s.curate("publish", `{"all":true}`).Updated, "a withdrawn listing must stay withdrawn")
-		require.Equal(t, 1, s.curate("publish", `{"ids":["x"]}`).Updated)
-		awaitVisible(true)
-	})
-}
-
-func TestMaterialChangeNeedsReview(t *testing.T) {
-	onSQLite(t, func(t *testing.T, s *service) {
-		records := listingtest.Records(8, 60, startTime)
-		s.load(records)
-		for _, r := range records {
-			o := r.Public(startTime)
-			if o.Verification.Status != api.Verified || o.Verification.LastCheckedAt.After(startTime) {
-				continue
-			}
-			status := func(want api.VerificationStatus) {
-				t.Helper()
-				storetest.Eventually(t, string(want), func() bool {
-					a := s.get(api.Commercial, "/api/v1/opportunities/"+o.ID)
-					return servicetest.Read[api.OpportunityDetail](a).Data.Verification.Status == want
-				})
-			}
-			r.Entry.Summary = "Only other words."
-			require.Equal(t, 1, s.curate("import", string(r.Line())).Updated)
-			storetest.Eventually(t, "the copy edit is served", func() bool {
-				return strings.Contains(s.get(api.Commercial, "/api/v1/opportunities/"+o.ID).Body, r.Entry.Summary)
-			})
-			status(api.Verified)
-			s.clock.Advance(1000)
-			r.Entry.StartingCost = "10 CAD"
-			require.Equal(t, 1, s.curate("import", string(r.Line())).Updated)
-			status(api.NeedsReview)
-
-			reviewed := *r.Summary
-			at := s.clock.Now().UTC()
-			reviewed.LastCheckedAt, reviewed.FreshUntil = &at, &at
-			s.history.add(reviewed)
-			status(api.Verified)
-			return
-		}
-		require.Fail(t, "no verified record in the sample")
-	})
-}
-
 func TestCurationNotesAreNotPublic(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		const curation = `,"curation":{"contact":"Jo Secret <jo@secret.example>","notes":"Hush-hush."}`
@@ -197,12 +132,6 @@ func TestCurationNotesAreNotPublic(t *testing.T) {
 
 		exported := s.export()
 		require.Equal(t, 2, strings.Count(exported, "Hush-hush."), "the export must contain the notes")
-		require.Equal(t, 2, s.curate("import", listingLine("public", "")+listingLine("hidden", "")).Unchanged,
-			"without a curation the notes stay")
-		require.Equal(t, 1, s.curate("import", listingLine("hidden", `,"curation":{"contact":"","notes":""}`)).Updated)
-		require.Equal(t, 1, s.curate("import", listingLine("hidden",
-			`,"curation":{"contact":"","notes":""}`)).Unchanged)
-		require.Equal(t, 1, strings.Count(s.export(), "Hush-hush."))
 	})
 }
 

@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
-	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/gateway"
 )
 
@@ -81,19 +79,6 @@ func TestMetrics(t *testing.T) {
 	}
 	require.Contains(t, w.metrics(), `gateway_admissions_total{decision="undecided",tier="developer"} 3`)
 	require.Contains(t, w.metrics(), `redis_command_duration_seconds_count{command="evalsha",outcome="failed"}`)
-}
-
-func TestRefreshesAreCounted(t *testing.T) {
-	w := newEnvironment(t)
-	clock := newClock()
-	gw := w.start(clock.config)
-	key := w.authquota.issue("acc_a", developer)
-	require.Equal(t, 200, gw.get(t, key).status)
-	clock.advance(2 * time.Minute)
-	require.Equal(t, 200, gw.get(t, key).status)
-	storetest.Eventually(t, "a refresh is counted", func() bool {
-		return strings.Contains(w.metrics(), `gateway_key_lookups_total{outcome="found",reason="refresh"} 1`)
-	})
 }
 
 // The alert OpportunityRedisClockOffset watches this metric.

@@ -108,8 +108,7 @@ func (s submission) run(cmd *cobra.Command, id string) error {
 			}
 		}
 		r, raw, err := c.Review(ctx, id, api.ReviewSubmission{Review: s.given})
-		text := fmt.Sprintf("appended %d, duplicates %d", r.Appended, r.Duplicates)
-		return result{applied: r.Applied, rejected: r.Rejected, omitted: r.Omitted, newer: r.Newer, raw: raw, text: text}, err
+		return appended(r.AppendReport, raw), err
 	})(cmd, []string{id})
 }
 

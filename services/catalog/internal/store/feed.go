@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -125,12 +126,7 @@ func (s *Store) SaveSummaries(ctx context.Context, from feed.Cursor, summaries [
 		if from != to {
 			*next++ // commit the cursor even if no listing changed
 		}
-		slugs := make([]string, 0, len(newest))
-		for slug := range newest {
-			slugs = append(slugs, slug)
-		}
-		slices.Sort(slugs)
-		for part := range slices.Chunk(slugs, batch) {
+		for part := range slices.Chunk(slices.Sorted(maps.Keys(newest)), batch) {
 			if err := saveSummaries(tx, next, part, newest); err != nil {
 				return err
 			}
@@ -140,13 +136,9 @@ func (s *Store) SaveSummaries(ctx context.Context, from feed.Cursor, summaries [
 }
 
 func saveSummaries(tx *gorm.DB, next *int64, slugs []string, newest map[string]api.EncodedSummary) error {
-	var saved []summaryRow
-	if err := tx.Where("listing_id IN ?", slugs).Find(&saved).Error; err != nil {
+	known, err := rowsByID(tx, "listing_id", slugs, func(r summaryRow) string { return r.ListingID })
+	if err != nil {
 		return err
-	}
-	known := make(map[string]summaryRow, len(saved))
-	for _, row := range saved {
-		known[row.ListingID] = row
 	}
 	var rows []summaryRow
 	var changes []summaryChange

@@ -90,7 +90,7 @@ func TestResolvedKeyIsUsableForFiveMinutesOfAnOutage(t *testing.T) {
 func TestScheduledChangeAppliesFromItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &account{principal: api.Principal{
-			Tier: api.Commercial, ExpiresAt: time.Now().Add(time.Hour),
+			Tier: api.Commercial, Suspended: true, ExpiresAt: time.Now().Add(time.Hour),
 			Next: &api.PrincipalChange{At: time.Now().Add(30 * time.Second), Tier: api.Free},
 		}}
 		_, after := a.authenticator(t)
@@ -100,6 +100,7 @@ func TestScheduledChangeAppliesFromItsTime(t *testing.T) {
 		require.Equal(t, api.Commercial, p.Tier)
 		p, _ = after(time.Nanosecond)
 		require.Equal(t, api.Free, p.Tier)
+		require.True(t, p.Suspended)
 		require.Contains(t, p.Caller, `"free"`)
 		require.Equal(t, 1, a.lookups)
 	})
