@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -25,9 +24,9 @@ func BackupCommand() *cobra.Command {
 		Short: `Copy the data directory of "opportunity up", which may be running`,
 		Long: `Copy the data directory of "opportunity up" to a new directory. "up" may be running.
 
-All databases are copied as of the same moment. Writes wait meanwhile; reads do not. Everything else
-is copied too, the secrets included, except the log. To restore the backup, replace the data
-directory with it while "up" is stopped.`,
+All databases are copied as of the same moment, each as one file. Writes wait meanwhile; reads do
+not. Everything else is copied too, the secrets included, except the log. To restore the backup,
+replace the data directory with it while "up" is stopped.`,
 		Example: `  opportunity backup "/mnt/backups/$(date +%F)"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -48,20 +47,27 @@ func backup(ctx context.Context, from, to string) (err error) {
 	if _, err := os.Stat(to); !errors.Is(err, os.ErrNotExist) {
 		return flags.Usage("%s exists: name a new directory", to)
 	}
-	new := to + ".new"
-	if err := os.Mkdir(new, 0o700); err != nil {
+	copied := &dataDir{Path: to + ".new"}
+	if err := os.Mkdir(copied.Path, 0o700); err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, os.RemoveAll(new))
+			err = errors.Join(err, os.RemoveAll(copied.Path))
 		}
 	}()
+	copyFile := func(name string) error {
+		text, err := os.ReadFile(filepath.Join(from, name))
+		if err != nil {
+			return err
+		}
+		return copied.Write(name, text)
+	}
 	// First: what it remembers of the databases must not be newer than their copies.
-	if err := copyFile(from, new, verbs.RedisFile); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := copyFile(verbs.RedisFile); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if err := copyDatabases(ctx, from, new); err != nil {
+	if err := copyDatabases(ctx, from, copied); err != nil {
 		return err
 	}
 	entries, err := os.ReadDir(from)
@@ -73,70 +79,62 @@ func backup(ctx context.Context, from, to string) (err error) {
 		case name == "lock" || strings.HasPrefix(name, "log.jsonl") || strings.HasPrefix(name, verbs.RedisFile) ||
 			strings.Contains(name, ".db"):
 		case e.IsDir():
-			err = os.CopyFS(filepath.Join(new, name), os.DirFS(filepath.Join(from, name)))
+			err = os.CopyFS(copied.File(name), os.DirFS(filepath.Join(from, name)))
 		default:
-			err = copyFile(from, new, name)
+			err = copyFile(name)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return os.Rename(new, to)
+	return os.Rename(copied.Path, to)
 }
 
-// copyDatabases copies the files of all databases while it holds the write locks of all: each
-// service remembers changes of others, and the copy of the other must have them. A checkpoint may
-// run meanwhile. It writes only pages that are in the log as well, and the log cannot begin again.
-func copyDatabases(ctx context.Context, from, to string) error {
-	db, err := sql.Open("sqlite", fileURL(from, databases[0])+"?mode=rw&_pragma=busy_timeout(5000)")
+// copyDatabases copies all databases while it holds the write locks of all: each service remembers
+// changes of others, and the copy of the other must have them.
+func copyDatabases(ctx context.Context, from string, to *dataDir) error {
+	locked, err := sql.Open("sqlite", fileURL(from, databases[0])+"?mode=rw&_pragma=busy_timeout(5000)")
+	if err != nil {
+		return err
+	}
+	defer locked.Close()
+	locked.SetMaxOpenConns(1) // the locks belong to the connection
+	for _, name := range databases[1:] {
+		if _, err := locked.ExecContext(ctx, "ATTACH DATABASE ? AS "+name, fileURL(from, name)+"?mode=rw"); err != nil {
+			return fmt.Errorf("%s.db: %w", name, err)
+		}
+	}
+	if _, err := locked.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return fmt.Errorf("lock databases: %w", err)
+	}
+	for _, name := range databases {
+		if err := copyDatabase(ctx, from, to, name); err != nil {
+			return fmt.Errorf("%s.db: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// copyDatabase writes a database as one file, with the changes that are only in the log beside it.
+func copyDatabase(ctx context.Context, from string, to *dataDir, name string) error {
+	db, err := sql.Open("sqlite", fileURL(from, name)+"?mode=rw")
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	db.SetMaxOpenConns(1) // the locks belong to the connection
-	for _, name := range databases[1:] {
-		if _, err := db.ExecContext(ctx, "ATTACH DATABASE ? AS "+name, fileURL(from, name)+"?mode=rw"); err != nil {
-			return fmt.Errorf("%s.db: %w", name, err)
-		}
+	if _, err := to.Database(name); err != nil { // with its mode
+		return err
 	}
-	if _, err := db.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return fmt.Errorf("lock databases: %w", err)
+	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", to.File(name+".db")); err != nil {
+		return err
 	}
-	for _, name := range databases {
-		for _, file := range []string{name + ".db", name + ".db-wal"} {
-			in, err := os.Open(filepath.Join(from, file))
-			if err != nil {
-				return err
-			}
-			defer in.Close() // not before the end: closing it releases the locks of this process
-			if err := copyTo(to, in); err != nil {
-				return err
-			}
-		}
+	file, err := os.Open(to.File(name + ".db"))
+	if err != nil {
+		return err
 	}
-	_, err = db.ExecContext(ctx, "ROLLBACK")
-	return err
+	return errors.Join(file.Sync(), file.Close())
 }
 
 func fileURL(dir, database string) string {
 	return "file:" + (&url.URL{Path: filepath.Join(dir, database+".db")}).EscapedPath()
-}
-
-func copyFile(from, to, name string) error {
-	in, err := os.Open(filepath.Join(from, name))
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	return copyTo(to, in)
-}
-
-// copyTo copies a file to a directory durably, with mode 0600.
-func copyTo(dir string, in *os.File) error {
-	out, err := os.OpenFile(filepath.Join(dir, filepath.Base(in.Name())), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Sync(), out.Close())
 }

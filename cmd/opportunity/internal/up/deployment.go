@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net"
 	"net/url"
@@ -17,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/desk"
@@ -25,6 +27,8 @@ import (
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/server"
+	"opportunity.internal/pkg/service"
+	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/billing"
 	"opportunity.internal/services/catalog"
@@ -35,15 +39,16 @@ import (
 // deployment configures the five services to reach each other. All their listeners open before the
 // first service starts, so no service connects to a closed port.
 type deployment struct {
-	publicURL, adminURL                  string // of the gateway
-	catalogURL, historyURL, authquotaURL string
-	billingURL                           string
-	operatorToken                        string
-	dir                                  string // the data directory
+	dir                 *dataDir
+	publicURL, adminURL string            // of the gateway
+	urls                map[string]string // of the other services
+	operatorToken       string
+	log                 *slog.Logger
 
 	links     bool          // run link checks
 	readNow   chan struct{} // starts one
 	seeded    atomic.Bool   // the first start is complete
+	explained map[string]bool
 	gateway   gateway.Config
 	catalog   catalog.Config
 	history   history.Config
@@ -53,37 +58,25 @@ type deployment struct {
 }
 
 func newDeployment(
-	ctx context.Context, dir *dataDir, public, admin net.Listener, operations, redisURL string, log io.Writer,
+	ctx context.Context, dir *dataDir, public, admin net.Listener, operationsListen, redisURL string, log io.Writer,
 ) (*deployment, error) {
-	d := &deployment{dir: dir.Path, publicURL: cmp.Or(strings.TrimSuffix(os.Getenv("OPPORTUNITY_PUBLIC_URL"), "/"),
-		browsable(public))}
+	d := &deployment{
+		dir: dir, urls: map[string]string{}, explained: map[string]bool{},
+		log: slog.New(slog.NewJSONHandler(log, nil)).With("service", "up"), readNow: make(chan struct{}, 1),
+		publicURL: cmp.Or(strings.TrimSuffix(os.Getenv("OPPORTUNITY_PUBLIC_URL"), "/"), browsable(public)),
+		adminURL:  reachable(admin),
+	}
 	var pepper, encryptionKey, signingKey string
-	var errs []error
 	for name, secret := range map[string]*string{
 		adminapi.TokenFile: &d.operatorToken, "key-pepper": &pepper,
 		verbs.EncryptionKeyFile: &encryptionKey, verbs.SigningKeyFile: &signingKey,
 	} {
 		var err error
-		*secret, err = dir.Secret(name)
-		errs = append(errs, err)
+		if *secret, err = dir.Secret(name); err != nil {
+			return nil, err
+		}
 	}
-	// Service ports of catalog, history, authquota and billing; operations ports of the gateway and of these.
-	addresses, err := following(operations, 5)
-	errs = append(errs, err)
-	addresses = append(slices.Repeat([]string{"127.0.0.1:0"}, 4), addresses...)
-	loopback := make([]net.Listener, len(addresses))
-	for i, address := range addresses {
-		var err error
-		loopback[i], err = listen(ctx, address, "--operations-listen")
-		errs = append(errs, err)
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	d.adminURL, d.catalogURL, d.historyURL = reachable(admin), reachable(loopback[0]), reachable(loopback[1])
-	d.authquotaURL, d.billingURL = reachable(loopback[2]), reachable(loopback[3])
-
-	common := map[string]string{
+	fixed := map[string]string{
 		"OPPORTUNITY_PUBLIC_URL":    d.publicURL,
 		"OPPORTUNITY_TLS_CERT_FILE": "", // ignores that of the environment: the services listen on the loopback address
 		"OPPORTUNITY_TLS_KEY_FILE":  "",
@@ -94,15 +87,56 @@ func newDeployment(
 		"OPPORTUNITY_ENCRYPTION_KEYS":     encryptionKey,
 		"OPPORTUNITY_REDIS_URL":           redisURL,
 		"OPPORTUNITY_HISTORY_SIGNING_KEY": signingKey,
-		"OPPORTUNITY_CATALOG_URL":         d.catalogURL,
-		"OPPORTUNITY_HISTORY_URL":         d.historyURL,
-		"OPPORTUNITY_AUTHQUOTA_URL":       d.authquotaURL,
-		"OPPORTUNITY_BILLING_URL":         d.billingURL,
 	}
-	if err := d.load(dir, common); err != nil {
+	listeners, operations := map[string]net.Listener{"gateway": public}, map[string]net.Listener{}
+	names := append([]string{"gateway"}, databases...)
+	addresses, err := following(operationsListen, len(names))
+	if err != nil {
 		return nil, err
 	}
-	d.attach(loopback, public, admin, log)
+	for i, name := range names {
+		if operations[name], err = listen(ctx, addresses[i], "--operations-listen"); err != nil {
+			return nil, err
+		}
+		if name == "gateway" {
+			continue
+		}
+		if listeners[name], err = listen(ctx, "127.0.0.1:0", ""); err != nil {
+			return nil, err
+		}
+		d.urls[name] = reachable(listeners[name])
+		fixed["OPPORTUNITY_"+strings.ToUpper(name)+"_URL"] = d.urls[name]
+	}
+	if err := d.load(fixed); err != nil {
+		return nil, err
+	}
+	for name, of := range map[string]struct {
+		server    *server.Config
+		telemetry *telemetry.Config
+	}{
+		"gateway": {&d.gateway.Server, &d.gateway.Telemetry}, "catalog": {&d.catalog.Server, &d.catalog.Telemetry},
+		"history": {&d.history.Server, &d.history.Telemetry}, "authquota": {&d.authquota.Server, &d.authquota.Telemetry},
+		"billing": {&d.billing.Server, &d.billing.Telemetry},
+	} {
+		of.server.Listener, of.server.OperationsListener, of.telemetry.LogOutput = listeners[name], operations[name], log
+	}
+	d.gateway.AdminListener = admin
+	d.gateway.Filled = func() error {
+		if !d.seeded.Load() {
+			return errors.New("the first start is not complete")
+		}
+		return nil
+	}
+	if text := d.linksOff(); text != "" {
+		d.gateway.Notes = []string{text}
+		return d, nil
+	}
+	d.history.ReadNow = func() {
+		select {
+		case d.readNow <- struct{}{}:
+		default: // a run is about to start
+		}
+	}
 	return d, nil
 }
 
@@ -130,97 +164,57 @@ func tokens(secret string) map[string]map[string]string {
 	return settings
 }
 
+// settings are those of `up` itself.
+type settings struct {
+	LinkChecks bool `env:"OPPORTUNITY_LINK_CHECKS" envDefault:"true"`
+}
+
 // load loads the settings of all services. fixed overrides the environment.
-func (d *deployment) load(dir *dataDir, fixed map[string]string) error {
-	urls := map[string]string{}
-	for _, name := range databases {
-		var err error
-		if urls[name], err = dir.Database(name); err != nil {
-			return err
-		}
-	}
-	secret, err := dir.Secret("peer-secret")
+func (d *deployment) load(fixed map[string]string) error {
+	secret, err := d.dir.Secret("peer-secret")
 	if err != nil {
 		return err
 	}
-	between := tokens(secret)
-	settings := func(service string) func(string) (string, bool) {
-		own := maps.Clone(fixed)
-		maps.Copy(own, between[service])
-		return lookup(own, urls[service], dir)
+	own := tokens(secret)
+	for _, name := range databases {
+		if own[name]["OPPORTUNITY_DATABASE_URL"], err = d.dir.Database(name); err != nil {
+			return err
+		}
 	}
+	of := func(service string) func(string) (string, bool) {
+		maps.Copy(own[service], fixed)
+		return lookup(own[service], d.dir)
+	}
+	var up settings
 	var invalid [6]error
-	d.links, invalid[5] = linkChecksEnabled()
-	d.catalog, invalid[0] = config.Load[catalog.Config](settings("catalog"))
-	d.history, invalid[1] = config.Load[history.Config](settings("history"))
-	d.authquota, invalid[2] = config.Load[authquota.Config](settings("authquota"))
-	d.billing, invalid[3] = config.Load[billing.Config](settings("billing"))
-	d.gateway, invalid[4] = config.Load[gateway.Config](settings("gateway"))
+	up, invalid[0] = config.Load[settings](os.LookupEnv)
+	d.catalog, invalid[1] = config.Load[catalog.Config](of("catalog"))
+	d.history, invalid[2] = config.Load[history.Config](of("history"))
+	d.authquota, invalid[3] = config.Load[authquota.Config](of("authquota"))
+	d.billing, invalid[4] = config.Load[billing.Config](of("billing"))
+	d.gateway, invalid[5] = config.Load[gateway.Config](of("gateway"))
+	d.links = up.LinkChecks
 	return distinct(invalid[:])
 }
 
-// distinct joins errors, each once: several services have the same setting.
+// distinct joins errors, each line once: several services have the same setting.
 func distinct(errs []error) error {
-	var all []error
-	var add func(error)
-	add = func(err error) {
-		if several, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // only joined errors are split
-			for _, e := range several.Unwrap() {
-				add(e)
-			}
-			return
-		}
-		if err != nil && !slices.ContainsFunc(all, func(other error) bool { return other.Error() == err.Error() }) {
-			all = append(all, err)
-		}
-	}
-	for _, err := range errs {
-		add(err)
-	}
-	return errors.Join(all...)
-}
-
-// attach sets what a service gets besides its settings: open listeners, the log, and the end of the
-// first start.
-func (d *deployment) attach(loopback []net.Listener, public, admin net.Listener, log io.Writer) {
-	setListeners := func(c *server.Config, service, operations net.Listener) {
-		c.Listener, c.OperationsListener = service, operations
-	}
-	setListeners(&d.gateway.Server, public, loopback[4])
-	setListeners(&d.catalog.Server, loopback[0], loopback[5])
-	setListeners(&d.history.Server, loopback[1], loopback[6])
-	setListeners(&d.authquota.Server, loopback[2], loopback[7])
-	setListeners(&d.billing.Server, loopback[3], loopback[8])
-	d.gateway.AdminListener = admin
-	if text := d.linksOff(); text != "" {
-		d.gateway.Notes = []string{text}
-	} else {
-		d.readNow = make(chan struct{}, 1)
-		d.history.ReadNow = func() {
-			select {
-			case d.readNow <- struct{}{}:
-			default: // a run is about to start
-			}
-		}
-	}
-	d.gateway.Filled = func() error {
-		if !d.seeded.Load() {
-			return errors.New("the first start is not complete")
-		}
+	joined := errors.Join(errs...)
+	if joined == nil {
 		return nil
 	}
-	for _, out := range []*io.Writer{
-		&d.catalog.Telemetry.LogOutput, &d.history.Telemetry.LogOutput, &d.authquota.Telemetry.LogOutput,
-		&d.billing.Telemetry.LogOutput,
-		&d.gateway.Telemetry.LogOutput,
-	} {
-		*out = log
+	var lines []string
+	for line := range strings.SplitSeq(joined.Error(), "\n") {
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
 	}
+	return errors.New(strings.Join(lines, "\n"))
 }
 
 // lookup returns the lookup function for the settings of one service. Precedence: fixed, the
 // environment, defaults.
-func lookup(fixed map[string]string, databaseURL string, dir *dataDir) func(name string) (string, bool) {
+func lookup(fixed map[string]string, dir *dataDir) func(name string) (string, bool) {
 	defaults := map[string]string{
 		"OPPORTUNITY_AUTO_APPROVE": "true", // the operator of a laptop is also the one who requests keys
 		"OPPORTUNITY_SMTP_URL":     (&url.URL{Scheme: "file", Path: dir.File("mail")}).String(),
@@ -229,9 +223,6 @@ func lookup(fixed map[string]string, databaseURL string, dir *dataDir) func(name
 		"OPPORTUNITY_BILLING_PROCESSOR": billing.Sandbox,
 	}
 	return func(name string) (string, bool) {
-		if name == "OPPORTUNITY_DATABASE_URL" {
-			return databaseURL, true
-		}
 		if v, ok := fixed[name]; ok {
 			return v, true
 		}
@@ -289,20 +280,19 @@ func (d *deployment) stages() stages {
 	last := []job{
 		{"gateway", func(ctx context.Context) error { return gateway.Run(ctx, d.gateway) }},
 		{"curation desk", d.desk.Run},
-		{"payment checks", func(ctx context.Context) error {
-			return comparePayments(ctx, func(ctx context.Context) error {
+		d.repeated(startTime, service.Loop{Name: "payment checks", Interval: 24 * time.Hour,
+			Do: func(ctx context.Context) error {
 				_, err := billing.Reconcile(ctx, d.billing)
 				return err
-			})
-		}},
+			}}),
 	}
-	if d.links {
-		last = append(last, job{"link checks", func(ctx context.Context) error {
-			return checkLinks(ctx, d.history.Telemetry.LogOutput, d.readNow, func(ctx context.Context) error {
+	if d.linksOff() == "" {
+		// A run checks only the links that are due: each once a day, no matter how often the process starts.
+		last = append(last, d.repeated(startTime, service.Loop{Name: "link checks", Interval: time.Hour, Wake: d.readNow,
+			Do: func(ctx context.Context) error {
 				_, err := history.CheckLinks(ctx, d.history)
 				return err
-			})
-		}})
+			}}))
 	}
 	return stages{
 		{{"authquota", func(ctx context.Context) error { return authquota.Run(ctx, d.authquota) }}},
@@ -313,4 +303,37 @@ func (d *deployment) stages() stages {
 		},
 		last,
 	}
+}
+
+// startTime is the wait before the first run of a scheduled job: the services start meanwhile.
+const startTime = time.Minute
+
+// repeated returns the job that runs l after a wait, or once l is woken. l logs failures, such as
+// those of a full disk, and continues.
+func (d *deployment) repeated(wait time.Duration, l service.Loop) job {
+	return job{l.Name, func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		case <-l.Wake:
+		}
+		l.Run(ctx, d.log)
+		return nil
+	}}
+}
+
+// linksOff returns why links are not checked and pages not read again, and how to switch that on;
+// "" if they are.
+func (d *deployment) linksOff() string {
+	const off = "Link checks are off, and pages are not read again: "
+	if !d.links {
+		return off + "OPPORTUNITY_LINK_CHECKS is false. Set it to true to switch them on."
+	}
+	if history.CheckContact(d.history) != nil {
+		return off + "site owners could not open the contact page under " + d.publicURL +
+			". To switch them on, set OPPORTUNITY_PUBLIC_URL to a public address, or OPPORTUNITY_LINK_CHECK_CONTACT to a " +
+			"public page."
+	}
+	return ""
 }

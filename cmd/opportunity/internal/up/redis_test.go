@@ -1,13 +1,8 @@
 package up
 
 import (
-	"bytes"
-	"context"
-	"errors"
-	"log/slog"
 	"path/filepath"
 	"testing"
-	"testing/synctest"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -29,22 +24,4 @@ func TestOtherUsersCannotChangeCounters(t *testing.T) {
 		require.ErrorContains(t, client.Incr(t.Context(), "counter").Err(), "NOAUTH")
 	}
 	require.Len(t, passwords, 2)
-}
-
-// A full disk must not stop the services: the next save succeeds once it has space.
-func TestSaveIsTriedAgainAfterAFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		saves := 0
-		ctx, stop := context.WithTimeout(t.Context(), 4*saveInterval)
-		defer stop()
-		require.NoError(t, saving(func() error {
-			if saves++; saves < 3 {
-				return errors.New("no space left on device")
-			}
-			return nil
-		}, slog.New(slog.NewTextHandler(&log, nil)))(ctx))
-		require.GreaterOrEqual(t, saves, 4)
-		require.Regexp(t, `(?s)level=ERROR[^\n]*no space left[^\n]*\n[^\n]*recovered[^\n]*\n$`, log.String())
-	})
 }

@@ -151,7 +151,7 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 			_, err := command(t, "recover "+store)
 			require.ErrorContains(t, err, "--accept or --current")
 			_, err = command(t, "status")
-			require.ErrorContains(t, err, store+" (set back)")
+			require.ErrorContains(t, err, store+" (set back")
 			require.Contains(t, follow(t, strings.ReplaceAll(page, "recover history", "recover "+store),
 				"opportunity recover "+store), "a generation begins")
 			storetest.Eventually(t, "up continues", func() bool {

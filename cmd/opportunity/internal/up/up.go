@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -82,30 +81,33 @@ func Run(ctx context.Context, o Options) error {
 	save := func() error { return redis.Save(dir.File(verbs.RedisFile), counter.Epochs, counter.Marks) }
 	defer func() { _ = save() }()
 
-	log := slog.New(slog.NewJSONHandler(output, nil))
 	d, err := newDeployment(ctx, dir, public, admin, o.OperationsListen, redis.URL(), output)
 	if err != nil {
 		return err
 	}
 	if d.desk, err = desk.New(desk.Options{
 		Listener: deskListener, PublicURL: os.Getenv("OPPORTUNITY_DESK_URL"), AdminURL: d.adminURL, Token: d.operatorToken,
-		Actor: adminapi.Actor(), Now: time.Now, LinksOff: d.linksOff(), Log: log,
+		Actor: adminapi.Actor(), Now: time.Now, LinksOff: d.linksOff(), Log: d.log,
 	}); err != nil {
 		return err
 	}
 	if err := d.migrate(ctx); err != nil {
 		return err
 	}
-	jobs := stages{{{"redis", saving(save, log)},
-		{"databases", func(ctx context.Context) error { return d.explain(ctx, o.Err) }}}}
-	return append(jobs, d.stages()...).run(ctx, func(ctx context.Context) error {
-		keys, err := d.firstStart(ctx, dir, o.Seed, o.Err)
+	first := []job{
+		d.repeated(0, service.Loop{Name: "save of Redis", Interval: saveInterval,
+			Do: func(context.Context) error { return save() }}),
+		d.repeated(0, service.Loop{Name: "explanation", Interval: explainInterval,
+			Do: func(ctx context.Context) error { d.explain(ctx, o.Err); return nil }}),
+	}
+	return append(stages{first}, d.stages()...).run(ctx, func(ctx context.Context) error {
+		keys, err := d.firstStart(ctx, o.Seed)
 		if err != nil {
 			return err
 		}
 		d.seeded.Store(true)
 		debug.FreeOSMemory() // what the start needed
-		printWelcome(o.Out, d, dir, keys)
+		printWelcome(o.Out, d, keys)
 		return nil
 	})
 }
@@ -129,15 +131,9 @@ func startRedis(file string) (*embedded.Server, error) {
 // after a crash.
 const saveInterval = time.Second
 
-// saving returns the background job that saves what Redis remembers of the databases. It logs
-// failures, such as that of a full disk, and retries.
-func saving(save func() error, log *slog.Logger) func(ctx context.Context) error {
-	return func(ctx context.Context) error {
-		service.Loop{Name: "save of Redis", Interval: saveInterval,
-			Do: func(context.Context) error { return save() }}.Run(ctx, log)
-		return nil
-	}
-}
+// explainInterval is the time between requests for the readiness of each service. Each opens a
+// connection and reads databases.
+const explainInterval = 5 * time.Second
 
 // listen opens a listener at address, the value of flag. Its errors tell the user how to choose
 // another address.
@@ -159,27 +155,26 @@ func listen(ctx context.Context, address, flag string) (net.Listener, error) {
 
 // firstStart waits until every service is ready, then imports the sample and issues demo keys if an
 // earlier start has not done so.
-func (d *deployment) firstStart(ctx context.Context, dir *dataDir, kind string, errs io.Writer) (map[api.Tier]string,
-	error) {
+func (d *deployment) firstStart(ctx context.Context, kind string) (map[api.Tier]string, error) {
 	if err := d.ready(ctx); err != nil {
 		return nil, err
 	}
 	client := adminapi.Client{URL: d.adminURL, Token: d.operatorToken, Actor: "opportunity up", HTTP: http.DefaultClient}
 	keys := map[api.Tier]string{}
-	if err := dir.Read(keysFile, &keys); err != nil {
+	if err := d.dir.Read(keysFile, &keys); err != nil {
 		return nil, err
 	}
 	if len(keys) == len(api.Tiers) {
 		return keys, nil // the first start writes these last, so it is complete
 	}
-	hasSample, err := seed(ctx, dir, client, kind)
+	hasSample, err := seed(ctx, d.dir, client, kind)
 	if err != nil {
 		return nil, err
 	}
 	if hasSample {
 		waitForSample(ctx, d.gateway)
 	}
-	return keys, demoKeys(ctx, dir, client, keys)
+	return keys, demoKeys(ctx, d.dir, client, keys)
 }
 
 // readyTimeout limits the wait for the services at the start.
@@ -189,60 +184,45 @@ const readyTimeout = 2 * time.Minute
 // start. It returns an error after readyTimeout, unless a database was set back: then it waits for
 // the decision.
 func (d *deployment) ready(ctx context.Context) error {
-	timeout := time.After(readyTimeout)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for _, s := range d.owners() {
+	deadline := time.Now().Add(readyTimeout)
+	for _, name := range databases {
 		for {
-			err := peer.CheckReady(ctx, s.url)
+			err := peer.CheckReady(ctx, d.urls[name])
 			if err == nil {
 				break
 			}
-			if missing := new(peer.NotReadyError); errors.As(err, &missing) &&
-				slices.Contains(missing.Missing, api.SetBackCondition) {
-				tick.Reset(time.Second)
-				timeout = nil // explain names the remedy
+			interval := 5 * time.Millisecond
+			if setBack(err) { // explain names the remedy
+				interval, deadline = time.Second, time.Now().Add(readyTimeout)
+			}
+			if time.Now().After(deadline) {
+				return fmt.Errorf("%s did not become ready: %w", name, err)
 			}
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
-			case <-timeout:
-				return fmt.Errorf("%s did not become ready: %w", s.name, err)
-			case <-tick.C:
+			case <-time.After(interval):
 			}
 		}
 	}
 	return nil
 }
 
-// owner is a service with a database.
-type owner struct{ name, url string }
-
-func (d *deployment) owners() []owner {
-	return []owner{{"authquota", d.authquotaURL}, {"catalog", d.catalogURL}, {"history", d.historyURL},
-		{"billing", d.billingURL}}
+// setBack reports whether a service is not ready because its database was set back.
+func setBack(err error) bool {
+	missing := new(peer.NotReadyError)
+	return errors.As(err, &missing) && slices.Contains(missing.Missing, api.SetBackCondition)
 }
 
-// explain writes to errs what to do whenever a database was set back. A service may be ready before
-// another one shows it what it lacks.
-func (d *deployment) explain(ctx context.Context, errs io.Writer) error {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	explained := map[string]bool{}
-	for {
-		for _, s := range d.owners() {
-			missing := new(peer.NotReadyError)
-			stopped := errors.As(peer.CheckReady(ctx, s.url), &missing) && slices.Contains(missing.Missing, api.SetBackCondition)
-			if stopped && !explained[s.name] {
-				fmt.Fprintf(errs, setBackHelp, s.name, d.dir, acceptHelp[s.name])
-			}
-			explained[s.name] = stopped
+// explain writes to errs what to do about each database that was set back since the last call. A
+// service may be ready before another one shows it what it lacks.
+func (d *deployment) explain(ctx context.Context, errs io.Writer) {
+	for _, name := range databases {
+		stopped := setBack(peer.CheckReady(ctx, d.urls[name]))
+		if stopped && !d.explained[name] {
+			fmt.Fprintf(errs, setBackHelp, name, d.dir.Path, acceptHelp[name])
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+		d.explained[name] = stopped
 	}
 }
 
@@ -265,12 +245,12 @@ var acceptHelp = map[string]string{
 }
 
 // printWelcome prints addresses, demo keys and a first request to try.
-func printWelcome(out io.Writer, d *deployment, dir *dataDir, keys map[api.Tier]string) {
+func printWelcome(out io.Writer, d *deployment, keys map[api.Tier]string) {
 	base := d.publicURL
 	fmt.Fprintf(out, "The Opportunity Data API is running.\n\n  API             %s\n  Documentation   %s/docs\n  "+
 		"Account pages   %s/account\n", base, base, base)
 	fmt.Fprintf(out, "  Admin listener  %s\n  Curation desk   %s\n\nDemo keys, saved in %s:\n", d.adminURL,
-		d.desk.SignInURL(), dir.File(keysFile))
+		d.desk.SignInURL(), d.dir.File(keysFile))
 	for _, t := range api.Tiers {
 		fmt.Fprintf(out, "  %-11s %s\n", t.Tier, keys[t.Tier])
 	}
@@ -285,5 +265,5 @@ func printWelcome(out io.Writer, d *deployment, dir *dataDir, keys map[api.Tier]
 	if text := d.linksOff(); text != "" {
 		fmt.Fprintln(out, text)
 	}
-	fmt.Fprintf(out, "Press Ctrl-C to stop. All data stays in %s.\n", dir.Path)
+	fmt.Fprintf(out, "Press Ctrl-C to stop. All data stays in %s.\n", d.dir.Path)
 }
