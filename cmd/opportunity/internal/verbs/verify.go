@@ -104,7 +104,7 @@ func (v *verbs) historyConfig() (file string, cfg history.Config, err error) {
 }
 
 // withSecret returns settings with a secret from a file, unset if the file does not exist.
-func withSecret(lookup func(string) (string, bool), variable, file string) (func(string) (string, bool), error) {
+func withSecret(lookup settings, variable, file string) (settings, error) {
 	secret, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -118,7 +118,7 @@ func withSecret(lookup func(string) (string, bool), variable, file string) (func
 }
 
 // database returns the database file of a service in the data directory, and settings that use it.
-func (v *verbs) database(service string) (file string, lookup func(string) (string, bool), err error) {
+func (v *verbs) database(service string) (file string, lookup settings, err error) {
 	dir, err := filepath.Abs(v.dataDir)
 	if err != nil {
 		return "", nil, err
@@ -128,12 +128,8 @@ func (v *verbs) database(service string) (file string, lookup func(string) (stri
 		return "", nil, fmt.Errorf(`no %s: %s does not exist. Use --data-dir with the directory of "opportunity up"`, service,
 			file)
 	}
-	return file, func(name string) (string, bool) {
-		if name == "OPPORTUNITY_DATABASE_URL" {
-			return (&url.URL{Scheme: "sqlite", Path: file}).String(), true
-		}
-		return os.LookupEnv(name)
-	}, nil
+	return file, withSetting(os.LookupEnv, "OPPORTUNITY_DATABASE_URL", (&url.URL{Scheme: "sqlite", Path: file}).String()),
+		nil
 }
 
 func (v *verbs) verifyEvent() *cobra.Command {
