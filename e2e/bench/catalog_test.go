@@ -62,7 +62,7 @@ func BenchmarkMillion(b *testing.B) {
 	for i := range 5 {
 		visible = append(visible, s.changeVisible(i, i+1).Seconds())
 	}
-	restart := s.restartCatalog()
+	restart := s.restart("catalog")
 	now, peak := s.processes["catalog"].memory(b)
 	const gib = 1024
 	encoded := series{s.encoded() / gib}
@@ -124,7 +124,7 @@ func BenchmarkCatalog(b *testing.B) {
 			rounds(b, len(pages), s.encodings(encoding, pages...)...))
 		first := make([]figures, 2)
 		for range 3 {
-			s.restartCatalog()
+			s.restart("catalog")
 			round(b, first, len(pages), s.encodings(encoding, pages...))
 		}
 		add("the same walk, each page for the first time", "at most 2", first)
@@ -136,7 +136,7 @@ func BenchmarkCatalog(b *testing.B) {
 
 	// Memory after the load and a walk of all pages, which the catalog keeps compressed, and after
 	// changes of as many records as change on a busy day, in twenty batches.
-	s.restartCatalog()
+	s.restart("catalog")
 	round(b, make([]figures, 2), len(pages), s.encodings("gzip", pages...))
 	encoded := series{s.encoded()}
 	loaded, _ := s.processes["catalog"].memory(b)

@@ -218,12 +218,12 @@ func (s *stack) serve(name string) {
 	s.processes[name] = start(s.B, s.settings[name], filepath.Join(root, "bin", name), "serve")
 }
 
-// restartCatalog restarts the catalog and returns the time until it is ready.
-func (s *stack) restartCatalog() time.Duration {
-	s.processes["catalog"].stop()
+// restart restarts a service and returns the time until it is ready.
+func (s *stack) restart(name string) time.Duration {
+	s.processes[name].stop()
 	begun := time.Now()
-	s.serve("catalog")
-	available(s.B, "http://"+s.operations["catalog"]+"/readyz")
+	s.serve(name)
+	available(s.B, "http://"+s.operations[name]+"/readyz")
 	took := time.Since(begun)
 	available(s.B, "http://"+s.address["admin"]+"/readyz")
 	return took
@@ -252,6 +252,7 @@ func (s *stack) send(
 	file := filepath.Join(s.TempDir(), "import.jsonl")
 	s.settings["opportunity"] = []string{
 		"OPPORTUNITY_ADMIN_URL=http://" + s.address["admin"], "OPPORTUNITY_OPERATOR_TOKEN=" + operatorToken,
+		"OPPORTUNITY_ACTOR=bench",
 	}
 	for ; from < to; from += 20_000 { // a file may have 64 MiB
 		var out bytes.Buffer

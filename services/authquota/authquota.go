@@ -41,7 +41,6 @@ import (
 	"opportunity.internal/services/authquota/internal/courier"
 	"opportunity.internal/services/authquota/internal/epochs"
 	"opportunity.internal/services/authquota/internal/people"
-	"opportunity.internal/services/authquota/internal/plan"
 )
 
 var definition = service.Definition[Config]{
@@ -86,7 +85,7 @@ func start(r *service.Runtime, cfg Config) error {
 	}
 	errorWriter := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
 	if cfg.BillingURL != "" {
-		p.seller = plan.NewBilling(r.Peer(peer.Billing, cfg.BillingURL, cfg.Tokens))
+		p.seller = r.Peer(peer.Billing, cfg.BillingURL, cfg.Tokens)
 		r.WatchPeer(peer.Billing, cfg.BillingURL, cfg.Tokens)
 	}
 	account, err := newPages(cfg, settings, p, errorWriter)

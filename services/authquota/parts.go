@@ -15,6 +15,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/setback"
@@ -40,7 +41,7 @@ type parts struct {
 	epochs   *epochs.Epochs
 	counters *keyusage.Counters
 	mails    *courier.Courier
-	seller   *plan.Billing          // nil if no plans are sold
+	seller   *peer.Client           // nil if no plans are sold
 	sealed   atomic.Pointer[string] // the fault that checkSealed found, or ""
 
 	guard *setback.Guard

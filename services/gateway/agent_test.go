@@ -165,7 +165,6 @@ func TestAgentResponsesHaveTheIDOfTheirMessage(t *testing.T) {
 func TestAgentEndpointRejects(t *testing.T) {
 	w := newEnvironment(t)
 	gw := w.start()
-	key := w.authquota.issue("acc_a", developer)
 	w.catalog.respondWith(listExample(t))
 	for name, c := range map[string]struct {
 		method, body string
@@ -211,14 +210,4 @@ func TestAgentEndpointRejects(t *testing.T) {
 			require.NotEmpty(t, body.Error.Message)
 		})
 	}
-	var limited response
-	for range 500 {
-		if limited = gw.message(t, begin, nil); limited.status != http.StatusOK {
-			break
-		}
-	}
-	require.Equal(t, http.StatusTooManyRequests, limited.status)
-	require.Equal(t, "1", limited.header.Get("Retry-After"))
-	require.Contains(t, gw.message(t, search, http.Header{"Authorization": {"Bearer " + key.Reveal()}}).body, "/records/",
-		"calls have only the limits of their account")
 }

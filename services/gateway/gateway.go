@@ -293,5 +293,8 @@ func checkSettings(ctx context.Context, r *service.Runtime, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	return cfg.compare(theirs).err()
+	if fault, _ := cfg.compare(theirs); fault != "" {
+		return errors.New(fault)
+	}
+	return nil
 }

@@ -53,7 +53,7 @@ func clockAwayFromMidnight() *clock {
 func TestPaidPeriodEndsOnTime(t *testing.T) {
 	const history = "/api/v1/opportunities/a/history"
 	w, c := newEnvironment(t), clockAwayFromMidnight()
-	s := w.billing()
+	s := newService(t)
 	gw := w.start(c.config, func(cfg *gateway.Config) { cfg.BillingURL = s.URL })
 	w.history.respondWith(requireHistory)
 	key := w.issuePaid("acc_a", c.now().Add(30*time.Second))
@@ -87,65 +87,4 @@ func TestPaidPeriodEndsOnTime(t *testing.T) {
 	// renewed: the cached principal is replaced although its scheduled change has applied
 	check(get(history), 200, 10000, 9996)
 	require.Equal(t, 2, w.authquota.lookupCount())
-}
-
-func TestRenewalPostponesEnd(t *testing.T) {
-	w, c := newEnvironment(t), clockAwayFromMidnight()
-	gw := w.start(c.config)
-	w.history.respondWith(requireHistory)
-	until := c.now().Add(30 * time.Second)
-	key := w.issuePaid("acc_a", until)
-	get := func() int { return gw.do(t, request{key: key, path: "/api/v1/opportunities/a/history"}).status }
-	require.Equal(t, 200, get())
-	w.authquota.change(key, func(p *api.Principal) {
-		p.Next = &api.PrincipalChange{At: until.Add(30 * time.Second), Tier: api.Free, Limits: free}
-	})
-	require.Equal(t, 200, get())
-	c.advance(30 * time.Second)
-	require.Equal(t, 200, get())
-	c.advance(30 * time.Second)
-	require.Equal(t, 402, get())
-}
-
-// Suspension and key expiry apply before and after the end of a paid period.
-func TestSuspensionOutlastsPaidPeriod(t *testing.T) {
-	w, c := newEnvironment(t), clockAwayFromMidnight()
-	gw := w.start(c.config)
-	suspended, expired := w.issuePaid("acc_a", c.now().Add(time.Second)), w.issuePaid("acc_b", c.now().Add(time.Second))
-	w.authquota.change(suspended, func(p *api.Principal) { p.Suspended = true })
-	w.authquota.change(expired, func(p *api.Principal) { p.ExpiresAt = c.now().Add(time.Second) })
-	require.Equal(t, "account_suspended", gw.get(t, suspended).code(t))
-	require.Equal(t, 200, gw.get(t, expired).status)
-	c.advance(time.Second)
-	require.Equal(t, "account_suspended", gw.get(t, suspended).code(t))
-	require.Equal(t, "expired_api_key", gw.get(t, expired).code(t))
-	w.authquota.change(suspended, func(p *api.Principal) { p.Suspended = false })
-	require.Equal(t, 200, gw.get(t, suspended).status)
-}
-
-// Calls of the minute before the end count against the lower limit of the free plan. They stay in
-// the window after a renewal.
-func TestMinuteWindowAcrossEnd(t *testing.T) {
-	w, c := newEnvironment(t), clockAwayFromMidnight()
-	gw := w.start(c.config)
-	key := w.issuePaid("acc_a", c.now().Add(26*time.Second))
-	for range 25 { // one each second
-		require.Equal(t, 200, gw.get(t, key).status)
-		c.advance(time.Second)
-	}
-	c.advance(time.Second) // the end: the tenth newest call is eleven seconds old
-	a := gw.get(t, key)
-	require.Equal(t, "minute_limit_reached", a.code(t))
-	require.Equal(t, "49", a.header.Get("Retry-After"))
-	require.Equal(t, "75", a.header.Get("X-RateLimit-Remaining"))
-	c.advance(49*time.Second - time.Microsecond)
-	require.Equal(t, 429, gw.get(t, key).status)
-	c.advance(time.Microsecond)
-	require.Equal(t, 200, gw.get(t, key).status)
-	require.Equal(t, 429, gw.get(t, key).status)
-	w.authquota.change(key, func(p *api.Principal) { p.Next.At = c.now().Add(time.Hour) })
-	a = gw.get(t, key)
-	require.Equal(t, 200, a.status)
-	require.Contains(t, a.header.Get("RateLimit"), `"minute";r=289;`,
-		"nine calls before the end, one after it, and this one")
 }

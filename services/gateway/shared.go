@@ -47,16 +47,10 @@ type shared struct {
 
 // comparison is the state after a fetch.
 type comparison struct {
-	differences
-
-	known  bool // a fetch has succeeded, now or earlier
-	agreed bool // no keys were lost, now or earlier
-}
-
-// differences are settings that the gateway and authquota have different.
-type differences struct {
-	keysLost bool // the gateway rejects keys that authquota issues
-	texts    []string
+	known    bool   // a fetch has succeeded, now or earlier
+	fault    string // names the settings that the gateway and authquota have different; empty: none
+	keysLost bool   // the gateway rejects keys that authquota issues
+	agreed   bool   // no keys were lost, now or earlier
 }
 
 // refresh fetches the settings. While authquota is unavailable the documents keep the last figures.
@@ -70,7 +64,7 @@ func (s *shared) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	next.differences = s.cfg.compare(theirs)
+	next.fault, next.keysLost = s.cfg.compare(theirs)
 	next.agreed = next.agreed || !next.keysLost
 	differ := !reflect.DeepEqual(theirs.Tiers, s.shown)
 	if differ && s.shown != nil {
@@ -85,8 +79,10 @@ func (s *shared) refresh(ctx context.Context) error {
 		}
 		s.shown = theirs.Tiers
 	}
-	next.known = true
-	return next.err()
+	if next.known = true; next.fault != "" {
+		return errors.New(next.fault)
+	}
+	return nil
 }
 
 func (s *shared) documented(context.Context) error {
@@ -97,8 +93,8 @@ func (s *shared) documented(context.Context) error {
 }
 
 func (s *shared) equal(context.Context) error {
-	if c := s.state.Load(); c != nil && len(c.texts) > 0 {
-		return server.Fault(c.String())
+	if c := s.state.Load(); c != nil && c.fault != "" {
+		return server.Fault(c.fault)
 	}
 	return nil
 }
@@ -109,7 +105,7 @@ func (s *shared) equal(context.Context) error {
 func (s *shared) watch(r *service.Runtime) {
 	r.Ready.Report(func() string {
 		if c := s.state.Load(); c != nil && !c.blocks() {
-			return c.String()
+			return c.fault
 		}
 		return ""
 	})
@@ -118,7 +114,7 @@ func (s *shared) watch(r *service.Runtime) {
 		case c == nil:
 			return errors.New("not compared yet")
 		case c.blocks():
-			return server.Fault(c.String())
+			return server.Fault(c.fault)
 		}
 		return nil
 	})
@@ -128,29 +124,20 @@ func (s *shared) watch(r *service.Runtime) {
 
 func (c *comparison) blocks() bool { return c.keysLost && !c.agreed }
 
-// String returns "" without differences.
-func (d differences) String() string { return strings.Join(d.texts, ", ") }
-
-func (d differences) err() error {
-	if len(d.texts) == 0 {
-		return nil
-	}
-	return errors.New(d.String())
-}
-
-// compare returns the differences to the settings of authquota. The peppers may differ as they do
-// while one is rotated.
-func (c Config) compare(theirs api.SharedSettings) (d differences) {
+// compare returns the differences to the settings of authquota in words, and whether the gateway
+// rejects keys that authquota issues. The peppers may differ as they do while one is rotated.
+func (c Config) compare(theirs api.SharedSettings) (fault string, keysLost bool) {
 	peppers, _ := apikey.Peppers(c.Peppers) // checked by Validate
 	ours := apikey.Fingerprints(peppers)
 	has := func(fingerprint string) bool { return slices.Contains(ours, fingerprint) }
+	var faults []string
 	differ := func(setting, effect string) {
-		d.texts = append(d.texts, fmt.Sprintf("%s of gateway and %s differ, so %s: set the same value for both", setting,
+		faults = append(faults, fmt.Sprintf("%s of gateway and %s differ, so %s: set the same value for both", setting,
 			peer.Authquota, effect))
 	}
 	switch i := slices.IndexFunc(theirs.Peppers, func(f string) bool { return !has(f) }); {
-	case len(theirs.Peppers) > 0 && !has(theirs.Peppers[0]):
-		d.keysLost = true
+	case i == 0: // that of new keys
+		keysLost = true
 		differ("OPPORTUNITY_KEY_PEPPERS", "the gateway rejects every key that authquota issues")
 	case i > 0:
 		differ("OPPORTUNITY_KEY_PEPPERS", "the gateway rejects keys that authquota issued under an older pepper")
@@ -161,5 +148,5 @@ func (c Config) compare(theirs api.SharedSettings) (d differences) {
 	if c.TermsVersion != theirs.TermsVersion {
 		differ("OPPORTUNITY_TERMS_VERSION", "users accept other terms than those shown")
 	}
-	return d
+	return strings.Join(faults, ", "), keysLost
 }

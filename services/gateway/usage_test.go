@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -47,12 +46,7 @@ func TestEachCallIsSentOnce(t *testing.T) {
 	for _, key := range []apikey.Key{expired, revoked, suspended, minute, minute, daily, daily, daily} {
 		gw.get(t, key)
 	}
-	w.catalog.respondWith(func(rw http.ResponseWriter, _ *http.Request) { // ends early
-		rw.Header().Set("Content-Type", "application/json")
-		rw.Header().Set("Content-Length", "100000")
-		_, _ = io.WriteString(rw, strings.Repeat(" ", 50000))
-		panic(http.ErrAbortHandler)
-	})
+	w.catalog.respondWith(truncated)
 	_, err := gw.try(request{key: good})
 	require.Error(t, err)
 	end()
@@ -181,28 +175,28 @@ func TestShutdownSendsRemainingUsage(t *testing.T) {
 	require.Equal(t, map[api.CallOutcome]int{api.CallServed: 2}, w.authquota.usageOf("key_acc_a"))
 }
 
-// A call whose client disconnects before the response is sent once, as failed.
-func TestDisconnectedCallCountsAsFailed(t *testing.T) {
+// A call whose client disconnects before the response is refunded, and sent once, as failed.
+func TestDisconnectRefundsCharge(t *testing.T) {
 	w := newEnvironment(t)
 	gw, end := w.startAndStop()
 	key := w.authquota.issue("acc_a", developer)
-	arrived := make(chan struct{})
+	ctx, leave := context.WithCancel(t.Context())
+	charged := 0
 	w.catalog.respondWith(func(_ http.ResponseWriter, r *http.Request) {
-		close(arrived)
-		<-r.Context().Done()
+		charged, _ = w.charged("acc_a")
+		leave()
+		<-r.Context().Done() // canceled by the gateway
 	})
-	ctx, leave := context.WithCancel(context.Background())
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, gw.url+"/api/jobs", nil)
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+key.Reveal())
-	go func() {
-		<-arrived
-		leave()
-	}()
 	_, err = client.Do(req)
 	require.ErrorIs(t, err, context.Canceled)
 	end()
 	require.Equal(t, map[api.CallOutcome]int{api.CallFailed: 1}, w.authquota.usageOf("key_acc_a"))
+	require.Equal(t, 1, charged)
+	calls, all := w.charged("acc_a")
+	require.Equal(t, []int{0, 0}, []int{calls, all})
 }
 
 // Keys of an older form are rejected unless the form is set, and then looked up by hash.

@@ -48,6 +48,21 @@ app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
 helm.sh/chart: {{ (index . 0).Chart.Name }}-{{ (index . 0).Chart.Version }}
 {{- end -}}
 
+{{/* The metadata of an object that is not a pod. Takes (list $ "component"), and optionally a dict: name (instead of the component; empty
+     for the full name), labels and annotations, in addition to those of all objects. */}}
+{{- define "opportunity.metadata" -}}
+{{- $more := dict -}}
+{{- if gt (len .) 2 -}}{{- $more = index . 2 -}}{{- end -}}
+{{- $name := list (index . 0) (dig "name" (index . 1) $more) -}}
+name: {{ include "opportunity.name" $name | trimSuffix "-" }}
+labels:
+  {{- include "opportunity.labels" . | nindent 2 }}
+  {{- with $more.labels }}{{ toYaml . | nindent 2 }}{{ end }}
+{{- with merge (dict) ($more.annotations | default dict) ((index . 0).Values.commonAnnotations | default dict) }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
 {{/* Internal URL of the service port of one service. */}}
 {{- define "opportunity.url" -}}
 {{ ternary "https" "http" (has (index . 0).Values.tls.mode (list "preferred" "required")) }}://{{ include "opportunity.name" . }}:8080

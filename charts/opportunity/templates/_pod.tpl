@@ -61,7 +61,7 @@ labels:
   {{- end }}
 annotations:
   opportunity.internal/secrets-revision: {{ kindIs "string" $values.secretsRevision | ternary $values.secretsRevision (toJson $values.secretsRevision) | quote }}
-  {{- with merge (dict) ((get $values (index . 1) | default dict).podAnnotations | default dict) ($values.podAnnotations | default dict) }}
+  {{- with merge (dict) ((get $values (index . 1) | default dict).podAnnotations | default dict) ($values.podAnnotations | default dict) ($values.commonAnnotations | default dict) }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
 {{- end -}}

@@ -6,9 +6,7 @@
 {{- $values := index $root.Values $service -}}
 apiVersion: apps/v1
 kind: Deployment
-metadata:
-  name: {{ include "opportunity.name" . }}
-  labels: {{- include "opportunity.labels" . | nindent 4 }}
+metadata: {{- include "opportunity.metadata" . | nindent 2 }}
 spec:
   {{- if not $values.autoscaling.enabled }}
   replicas: {{ $values.replicas }}
@@ -88,9 +86,7 @@ spec:
 {{- define "opportunity.service" -}}
 apiVersion: v1
 kind: Service
-metadata:
-  name: {{ include "opportunity.name" . }}
-  labels: {{- include "opportunity.labels" . | nindent 4 }}
+metadata: {{- include "opportunity.metadata" . | nindent 2 }}
 spec:
   type: ClusterIP
   selector: {{- include "opportunity.selector" . | nindent 4 }}
@@ -105,11 +101,8 @@ spec:
 {{- define "opportunity.operationsService" -}}
 apiVersion: v1
 kind: Service
-metadata:
-  name: {{ include "opportunity.name" . }}-operations
-  labels:
-    {{- include "opportunity.labels" . | nindent 4 }}
-    opportunity.internal/port: operations
+{{- $more := dict "name" (printf "%s-operations" (index . 1)) "labels" (dict "opportunity.internal/port" "operations") }}
+metadata: {{- include "opportunity.metadata" (append . $more) | nindent 2 }}
 spec:
   type: ClusterIP
   clusterIP: None
@@ -125,12 +118,8 @@ spec:
 {{- if not ((get (index . 0).Values (index . 1)).serviceAccount).name -}}
 apiVersion: v1
 kind: ServiceAccount
-metadata:
-  name: {{ include "opportunity.name" . }}
-  labels: {{- include "opportunity.labels" . | nindent 4 }}
-  {{- with ((get (index . 0).Values (index . 1)).serviceAccount).annotations }}
-  annotations: {{- toYaml . | nindent 4 }}
-  {{- end }}
+{{- $annotations := ((get (index . 0).Values (index . 1)).serviceAccount).annotations }}
+metadata: {{- include "opportunity.metadata" (append . (dict "annotations" $annotations)) | nindent 2 }}
 automountServiceAccountToken: false
 {{- end -}}
 {{- end -}}
@@ -139,9 +128,7 @@ automountServiceAccountToken: false
 {{- define "opportunity.disruptionBudget" -}}
 apiVersion: policy/v1
 kind: PodDisruptionBudget
-metadata:
-  name: {{ include "opportunity.name" . }}
-  labels: {{- include "opportunity.labels" . | nindent 4 }}
+metadata: {{- include "opportunity.metadata" . | nindent 2 }}
 spec:
   maxUnavailable: {{ ((index (index . 0).Values (index . 1)).podDisruptionBudget).maxUnavailable | default 1 }}
   unhealthyPodEvictionPolicy: AlwaysAllow
@@ -157,9 +144,7 @@ spec:
 {{- end -}}
 apiVersion: autoscaling/v2
 kind: HorizontalPodAutoscaler
-metadata:
-  name: {{ include "opportunity.name" . }}
-  labels: {{- include "opportunity.labels" . | nindent 4 }}
+metadata: {{- include "opportunity.metadata" . | nindent 2 }}
 spec:
   scaleTargetRef:
     apiVersion: apps/v1
@@ -180,6 +165,13 @@ spec:
 {{- end -}}
 {{- end -}}
 
+{{/* The annotations of an object that migrations need. A failed job stays, for its log. Takes the weight of the hook. */}}
+{{- define "opportunity.migrationHook" -}}
+helm.sh/hook: pre-install,pre-upgrade
+helm.sh/hook-weight: {{ . | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end -}}
+
 {{/* The job that migrates the schema before the new version runs. Its only secret is the database URL. Its service account and
      network policy are hooks too (templates/release/migrate.yaml), because on the first install nothing else exists yet. */}}
 {{- define "opportunity.migration" -}}
@@ -189,13 +181,8 @@ spec:
 {{- $component := list $root "migrate" -}}
 apiVersion: batch/v1
 kind: Job
-metadata:
-  name: {{ include "opportunity.name" . }}-migrate
-  labels: {{- include "opportunity.labels" $component | nindent 4 }}
-  annotations:
-    helm.sh/hook: pre-install,pre-upgrade
-    helm.sh/hook-weight: "0"
-    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded # a failed job stays, for its log
+{{- $hook := include "opportunity.migrationHook" 0 | fromYaml }}
+metadata: {{- include "opportunity.metadata" (append $component (dict "name" (printf "%s-migrate" $service) "annotations" $hook)) | nindent 2 }}
 spec:
   backoffLimit: 5 # about 5 minutes with backoff: on a first install the database may still be starting
   template:

@@ -50,6 +50,19 @@ func (a Account) State() string {
 	return "active"
 }
 
+// Listed returns the account at now as operators see it.
+func (a Account) Listed(now time.Time) api.Account {
+	listed := api.Account{
+		ID: a.ID, Status: a.State(), Tier: a.TierAt(now), Granted: a.Granted, Paid: a.PaidAt(now),
+		Suspended: a.SuspendedAt != nil, SuspendedAt: a.SuspendedAt,
+		CreatedAt: a.CreatedAt, MergedInto: a.MergedInto, ClosedAt: a.ClosedAt,
+	}
+	if listed.Suspended {
+		listed.SuspendReason = &a.SuspendReason
+	}
+	return listed
+}
+
 // NewID returns an account ID. IDs sort by creation time.
 func NewID() string { return accountdb.NewID("acc_") }
 

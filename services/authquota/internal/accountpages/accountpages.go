@@ -23,6 +23,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apidoc"
 	"opportunity.internal/pkg/pages"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
@@ -50,14 +51,12 @@ type Config struct {
 	Now           func() time.Time
 
 	DB      *accountdb.DB
-	Billing *plan.Billing // nil if no plans are sold
+	Billing *peer.Client // nil if no plans are sold
 
 	Available func(context.Context) error // an error fails the request to any page
 	Epochs    *epochs.Epochs
 	Counters  *keyusage.Counters
 }
-
-const issuer = siteName
 
 const siteName = "Opportunity Data API"
 
@@ -75,7 +74,7 @@ type Pages struct {
 	kit          *pages.Kit
 	relyingParty credential.PasskeySite
 	description  *apidoc.Description
-	opens        map[string]bool // paths, as in routes, that a browser can open
+	opens        map[string]bool // paths, as in routes, that a browser can open; set by Handler
 	signUps      *signUps
 }
 
@@ -85,7 +84,7 @@ var files embed.FS
 // New returns Pages that are ready to serve.
 func New(c Config) (*Pages, error) {
 	p := &Pages{
-		Config: c, relyingParty: credential.PasskeysAt(c.PublicURL, issuer), opens: map[string]bool{}, signUps: newSignUps(),
+		Config: c, relyingParty: credential.PasskeysAt(c.PublicURL, siteName), opens: map[string]bool{}, signUps: newSignUps(),
 		People: people.NewStore(c.DB), Keys: keys.NewStore(c.DB), Usage: keyusage.NewStore(c.DB),
 		RequestLog: keyusage.NewRequestLog(c.DB), Notices: notices.NewStore(c.DB, c.Tiers), Plans: plan.NewStore(c.DB),
 	}
@@ -97,11 +96,6 @@ func New(c Config) (*Pages, error) {
 		Name: siteName, URL: c.PublicURL, Root: homePath, Cookies: http.SameSiteLaxMode, Static: files, Templates: files,
 		Funcs: p.functions(), Log: c.Errors.Log,
 	})
-	for _, r := range p.routes() {
-		if r.method == http.MethodGet {
-			p.opens[r.path] = true
-		}
-	}
 	return p, err
 }
 
@@ -116,18 +110,19 @@ func (p *Pages) Handler() http.Handler {
 	e.GET(homePath+"/static/:file", p.static)
 	e.HEAD(homePath+"/static/:file", p.static)
 	for _, r := range p.routes() {
-		e.Handle(r.method, r.path, p.page(r))
-		if r.method == http.MethodGet {
-			e.HEAD(r.path, p.page(r))
+		if r.show != nil {
+			p.opens[r.path] = true
+			e.Match([]string{http.MethodGet, http.MethodHead}, r.path, p.page(r.access, r.show))
+		}
+		if r.submit != nil {
+			e.POST(r.path, p.page(r.access, r.submit))
 		}
 	}
 	return e
 }
 
 func (p *Pages) missing(code problem.Code, message string) gin.HandlerFunc {
-	return p.page(route{
-		handle: func(*Visit) (pages.View, error) { return pages.View{}, problem.New(code, "%s", message) },
-	})
+	return p.page(open, func(*Visit) (pages.View, error) { return pages.View{}, problem.New(code, "%s", message) })
 }
 
 func (p *Pages) static(g *gin.Context) {
@@ -136,28 +131,32 @@ func (p *Pages) static(g *gin.Context) {
 	}
 }
 
-func (p *Pages) page(r route) gin.HandlerFunc {
+func (p *Pages) page(level access, handle handler) gin.HandlerFunc {
 	return func(g *gin.Context) {
 		v := &Visit{Context: g, kit: p.kit, Now: p.Now().UTC()}
+		most := int64(api.MaxForm)
+		if g.FullPath() == explorerFormPath {
+			most = api.MaxExplorerResult
+		}
 		p.kit.Serve(g.Writer, g.Request, pages.Handler{
-			Handle: func() (pages.View, error) { return p.respond(v, r) },
+			Handle: func() (pages.View, error) { return p.respond(v, level, handle) },
 			Layout: func(shown pages.Page) any { return newLayout(v, shown) },
 			Fail:   func(err error) pages.View { return p.fail(v, err) },
 
-			MaxBody: max(r.maxBody, api.MaxForm),
+			MaxBody: most,
 		})
 	}
 }
 
-func (p *Pages) respond(v *Visit, r route) (pages.View, error) {
+func (p *Pages) respond(v *Visit, level access, handle handler) (pages.View, error) {
 	if err := p.Available(v.ctx()); err != nil {
 		return pages.View{}, err
 	}
-	elsewhere, err := p.enter(v, r.access)
+	elsewhere, err := p.enter(v, level)
 	if err != nil || elsewhere != "" {
 		return pages.View{Redirect: elsewhere}, err
 	}
-	return r.handle(v)
+	return handle(v)
 }
 
 var titles = map[problem.Code]string{

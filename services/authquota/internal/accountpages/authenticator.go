@@ -30,7 +30,7 @@ func (p *Pages) newSeedForm(v *Visit) (seedForm, people.NewSeed, error) {
 	if err != nil {
 		return seedForm{}, seed, err
 	}
-	uri := credential.SeedURI(seed.Seed, v.Person.Email, issuer)
+	uri := credential.SeedURI(seed.Seed, v.Person.Email, siteName)
 	png, err := credential.SeedQR(uri)
 	image := "data:image/png;base64," + base64.StdEncoding.EncodeToString(png)
 	return seedForm{

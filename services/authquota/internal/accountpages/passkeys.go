@@ -63,40 +63,6 @@ func (p *Pages) takeChallenge(v *Visit, purpose string) (string, error) {
 	return challenge, err
 }
 
-// passkeyStep verifies a passkey as the second step of signing in.
-func (p *Pages) passkeyStep(v *Visit) (pages.View, error) {
-	ctx := v.ctx()
-	tried, err := p.secondStep(v)
-	if err != nil {
-		return pages.View{}, err
-	}
-	wait, err := p.People.CountAttempt(ctx, tried...)
-	if err != nil {
-		return pages.View{}, err
-	}
-	if wait > 0 {
-		again, err := p.codeForm(v)
-		return again.TooMany(wait), err
-	}
-	used, err := p.finishProof(v)
-	if err == nil {
-		admitted, failed := p.People.SignInByPasskey(ctx, v.Session, v.Entry(), used, tried...)
-		if err = failed; err == nil {
-			v.Admit(admitted)
-			return pages.View{Redirect: v.Next()}, nil
-		}
-	}
-	wrong := inputError(err)
-	if wrong == "" {
-		return pages.View{}, err
-	}
-	again, err := p.codeForm(v)
-	if err != nil || again.Redirect != "" {
-		return again, err
-	}
-	return again.Wrong("", wrong), p.People.SignInFailed(ctx, v.Person.Account, "passkey", v.Client(), tried[0])
-}
-
 // newPasskey is the data of the form for adding a passkey.
 type newPasskey struct {
 	Options, Name string

@@ -141,8 +141,7 @@ func (p *Pages) payment(v *Visit) payment {
 	}
 	ctx, cancel := context.WithTimeout(v.ctx(), statusTime)
 	defer cancel()
-	var err error
-	if state.Subscription, err = p.Billing.Subscription(ctx, v.Person.Account); err != nil {
+	if err := p.Billing.Get(ctx, plan.SubscriptionPath(v.Person.Account), &state.Subscription); err != nil {
 		state.Unavailable = true
 		p.Errors.Log.LogAttrs(ctx, slog.LevelError, "billing unavailable", slog.String("error", err.Error()))
 	}
@@ -150,9 +149,9 @@ func (p *Pages) payment(v *Visit) payment {
 	return state
 }
 
-// planAction records an action in the audit log and then sends it to billing. It sends nothing if
+// planAction records an action in the audit log and then posts it to billing. It posts nothing if
 // recording fails.
-func (p *Pages) planAction(v *Visit, action string, do func(context.Context) error) error {
+func (p *Pages) planAction(v *Visit, action, path string, in, out any) error {
 	if p.Billing == nil {
 		return problem.New(problem.NotFound, "Plans are not sold here.")
 	}
@@ -161,7 +160,7 @@ func (p *Pages) planAction(v *Visit, action string, do func(context.Context) err
 	if err := p.Plans.RecordPlanAction(ctx, v.Person.Account, action); err != nil {
 		return err
 	}
-	err := do(ctx)
+	err := p.Billing.Post(ctx, path, in, out)
 	rejected := new(peer.StatusError)
 	switch {
 	// for example, it ended in the meantime
@@ -187,30 +186,24 @@ func (p *Pages) upgrade(v *Visit) (pages.View, error) {
 	if v.Person.SuspendedAt != nil {
 		return pages.View{Redirect: planPath, Notice: "A suspended account cannot buy a plan."}, nil
 	}
-	return p.leave(v, "plan.upgrade", func(ctx context.Context) (string, error) {
-		return p.Billing.Checkout(ctx, api.CheckoutRequest{
-			Account: v.Person.Account, Email: v.Person.Email, ReturnURL: p.PublicURL + planPath,
-		})
+	return p.leave(v, "plan.upgrade", plan.CheckoutsPath, api.CheckoutRequest{
+		Account: v.Person.Account, Email: v.Person.Email, ReturnURL: p.PublicURL + planPath,
 	})
 }
 
 func (p *Pages) portal(v *Visit) (pages.View, error) {
-	return p.leave(v, "plan.portal", func(ctx context.Context) (string, error) {
-		return p.Billing.Portal(ctx, api.PortalRequest{Account: v.Person.Account, ReturnURL: p.PublicURL + planPath})
+	return p.leave(v, "plan.portal", plan.PortalsPath, api.PortalRequest{
+		Account: v.Person.Account, ReturnURL: p.PublicURL + planPath,
 	})
 }
 
 // leave takes an action that leads to a page of the payment processor.
-func (p *Pages) leave(v *Visit, action string, begin func(context.Context) (string, error)) (pages.View, error) {
-	var page string
-	err := p.planAction(v, action, func(ctx context.Context) (err error) {
-		page, err = begin(ctx)
-		return err
-	})
-	if err != nil {
+func (p *Pages) leave(v *Visit, action, path string, want any) (pages.View, error) {
+	var page api.ProcessorPage
+	if err := p.planAction(v, action, path, want, &page); err != nil {
 		return pages.View{}, err
 	}
-	return p.leaveTo(page)
+	return p.leaveTo(page.URL)
 }
 
 func (p *Pages) askCancel(v *Visit) (pages.View, error) {
@@ -225,7 +218,7 @@ func (p *Pages) askCancel(v *Visit) (pages.View, error) {
 }
 
 func (p *Pages) cancel(v *Visit) (pages.View, error) {
-	now, err := p.renew(v, "plan.cancel", p.Billing.Cancel)
+	now, err := p.renew(v, "cancel")
 	notice := "Cancelled. You will not be charged again."
 	if now.Renewing { // it was resumed in the meantime
 		notice = "The plan still renews. Try again."
@@ -234,7 +227,7 @@ func (p *Pages) cancel(v *Visit) (pages.View, error) {
 }
 
 func (p *Pages) resume(v *Visit) (pages.View, error) {
-	now, err := p.renew(v, "plan.resume", p.Billing.Resume)
+	now, err := p.renew(v, "resume")
 	notice := "Resumed. The plan renews automatically again."
 	if !now.Renewing { // it ended in the meantime
 		notice = "There was nothing to resume."
@@ -243,12 +236,9 @@ func (p *Pages) resume(v *Visit) (pages.View, error) {
 }
 
 // renew takes an action that changes whether the plan renews.
-func (p *Pages) renew(v *Visit, action string,
-	change func(ctx context.Context, accountID string) (api.Subscription, error)) (now api.Subscription, err error) {
-	err = p.planAction(v, action, func(ctx context.Context) (err error) {
-		now, err = change(ctx, v.Person.Account)
-		return err
-	})
+func (p *Pages) renew(v *Visit, action string) (now api.Subscription, err error) {
+	path := plan.SubscriptionPath(v.Person.Account) + "/" + action
+	err = p.planAction(v, "plan."+action, path, struct{}{}, &now)
 	return now, err
 }
 

@@ -62,50 +62,26 @@ func (p *Pages) codeForm(v *Visit) (pages.View, error) {
 	return pages.View{Template: "code", Title: "Second step", Data: proofForm{v.Onward(), options}}, err
 }
 
+// code completes signing in with a second factor.
 func (p *Pages) code(v *Visit) (pages.View, error) {
-	again, err := p.codeForm(v)
-	if err != nil || again.Redirect != "" {
-		return again, err
+	if !v.Person.AuthenticatorConfirmed {
+		return p.codeForm(v)
 	}
-	ctx := v.ctx()
 	tried, err := p.secondStep(v)
 	if err != nil {
 		return pages.View{}, err
 	}
-	if wait, err := p.People.CountAttempt(ctx, tried...); err != nil || wait > 0 {
-		return again.TooMany(wait), err
-	}
-	admitted, err := p.secondFactor(v, v.PostForm("code"), tried...)
-	if problem.Of(err).Code == problem.InvalidParameter {
-		return again.Wrong("code", problem.Of(err).Text()),
-			p.People.SignInFailed(ctx, v.Person.Account, "code", v.Client(), tried[0])
-	}
-	v.Admit(admitted)
-	return pages.View{Redirect: v.Next()}, err
-}
-
-func (p *Pages) secondFactor(v *Visit, given string, tried ...people.AttemptSubject) (people.Admitted, error) {
-	ctx := v.ctx()
-	if people.IsRecoveryCode(given) {
-		admitted, err := p.People.SignInByRecoveryCode(ctx, v.Session, v.Entry(), people.HashRecoveryCode(given), tried...)
-		if problem.Of(err).Code == problem.InvalidParameter {
-			err = problem.New(problem.InvalidParameter, "This recovery code is wrong or was already used.")
+	return p.guess(v, p.codeForm, tried, func() (factor string, done pages.View, err error) {
+		by, factor, err := p.secondFactor(v)
+		if err == nil {
+			var admitted people.Admitted
+			admitted, err = p.People.SignIn(v.ctx(), v.Session, v.Entry(), by, tried...)
+			v.Admit(admitted)
 		}
-		return admitted, err
-	}
-	seed, err := p.People.Seed(ctx, v.Person.Account)
-	if err != nil {
-		return people.Admitted{}, err
-	}
-	step, ok := credential.CodeStep(seed, given, v.Now)
-	if !ok {
-		return people.Admitted{}, errCode()
-	}
-	return p.People.SignInByCode(ctx, v.Session, v.Entry(), step, tried...)
-}
-
-func errCode() error {
-	return problem.New(problem.InvalidParameter, "The code is wrong. Enter the one that the app shows now.")
+		return factor, pages.View{Redirect: v.Next()}, err
+	}, func(factor string) error {
+		return p.People.SignInFailed(v.ctx(), v.Person.Account, factor, v.Client(), tried[0])
+	})
 }
 
 // signOut ends the browser's session, even a halfway one.

@@ -56,7 +56,10 @@ func (p *Pages) usage(v *Visit) (pages.View, error) {
 	}
 	bars := keyusage.Since(keyusage.Bars(charted, counts))
 	shown := usageView{
-		Today: today, Chart: keyusage.Chart(bars), Range: keyusage.Last(v.Now, keyusage.ParseDays(v.Query("days"), 30)),
+		Today: today, Range: keyusage.Last(v.Now, keyusage.ParseDays(v.Query("days"), 30)),
+	}
+	if shown.Chart, err = keyusage.Chart(bars); err != nil {
+		return pages.View{}, err
 	}
 	all := keyusage.Sum(bars)
 	shown.Total = all.Total()

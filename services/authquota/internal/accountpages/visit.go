@@ -162,9 +162,8 @@ func (p *Pages) secondStep(v *Visit) ([]people.AttemptSubject, error) {
 // budgeted counts a form against the hourly budget of the account for acts that issue, mail or
 // write. Revoking keys, ending sessions and closing the account have none: they must always work,
 // and each needs something that was issued before.
-func (p *Pages) budgeted(r route) route {
-	handle := r.handle
-	r.handle = func(v *Visit) (pages.View, error) {
+func (p *Pages) budgeted(handle handler) handler {
+	return func(v *Visit) (pages.View, error) {
 		wait, err := p.People.CountAttempt(v.ctx(), people.ActsOf.Of(v.Person.Account))
 		if err == nil && wait > 0 {
 			err = problem.New(problem.MinuteLimitReached, "This account has made too many changes in an hour.").RetryIn(wait)
@@ -174,26 +173,6 @@ func (p *Pages) budgeted(r route) route {
 		}
 		return handle(v)
 	}
-	return r
 }
 
 func inSession(v *Visit) people.AttemptSubject { return people.AttemptsInSession.Of(v.Session.ID) }
-
-// mayMail counts a mail that anyone can request for an address, and reports whether to send it. The
-// page is the same in both cases: the link in an earlier mail still works, and showing a delay
-// would let an attacker block the form.
-func (p *Pages) mayMail(v *Visit, purpose people.LinkPurpose, email string) (bool, error) {
-	ctx, from := v.ctx(), people.FormsFrom.Of(v.network())
-	account, _, err := p.People.Credentials(ctx, email)
-	if err != nil {
-		return false, err
-	}
-	if account != "" && purpose == people.LinkReset {
-		from = people.ResetsFrom.Of(v.network())
-	}
-	wait, err := p.People.CountAttempt(ctx, people.MailsTo.Of(string(purpose), email), from)
-	if err == nil && purpose == people.LinkConfirm {
-		p.signUps.count(wait == 0, v.Address(), v.Now, 1)
-	}
-	return wait == 0, err
-}

@@ -2,7 +2,8 @@
 // entitlements for billing, and keys and accounts for operators (through the gateway).
 //
 // API.routes is the table of all operations with the query parameters that each accepts. A handler
-// gets a call, whose query and operator were checked, and returns a reply or an error.
+// gets a call, whose query, operator and IDs were checked, and perhaps its decoded body. It returns
+// the JSON of the response, nil for 204, or an error.
 package httpapi
 
 import (
@@ -53,38 +54,43 @@ type API struct {
 
 type route struct {
 	method, path string
-	handle       func(call) (web.Reply, error)
+	handle       func(call) (any, error)
 	query        []string // accepted parameters
 }
 
 func (a API) routes() []route {
 	return []route{
-		{http.MethodPost, "/internal/v1/principals", a.resolve, nil},
+		{http.MethodPost, "/internal/v1/principals", body(a.resolve), nil},
 		{http.MethodGet, "/internal/v1/key-digests", a.keyDigests, []string{"after", "digest"}},
-		{http.MethodPut, "/internal/v1/entitlements/:account", a.entitle, nil},
+		{http.MethodPut, "/internal/v1/entitlements/:account", body(a.entitle), nil},
 		{http.MethodGet, "/internal/v1/settings", a.settings, nil},
 		{http.MethodGet, "/internal/v1/served", a.served, nil},
 		{http.MethodPost, "/internal/v1/usage/:day/restore", a.restore, nil},
 		{http.MethodPost, "/internal/v1/usage-batches", a.addBatch, nil},
 
 		{http.MethodGet, "/operator/v1/accounts", a.listAccounts, []string{"email", "after", "limit"}},
-		{http.MethodGet, "/operator/v1/accounts/:id", a.showAccount, nil},
-		{http.MethodPost, "/operator/v1/accounts/:id/suspend", a.suspend, nil},
-		{http.MethodPost, "/operator/v1/accounts/:id/resume", a.resume, nil},
-		{http.MethodPost, "/operator/v1/accounts/:id/grant", a.grant, nil},
-		{http.MethodPost, "/operator/v1/accounts/:id/reset-authenticator", a.resetAuthenticator, nil},
+		{http.MethodGet, "/operator/v1/accounts/:account", a.showAccount, nil},
+		{http.MethodPost, "/operator/v1/accounts/:account/suspend", body(a.suspend), nil},
+		{http.MethodPost, "/operator/v1/accounts/:account/resume", body(a.resume), nil},
+		{http.MethodPost, "/operator/v1/accounts/:account/grant", body(a.grant), nil},
+		{http.MethodPost, "/operator/v1/accounts/:account/reset-authenticator", body(a.resetAuthenticator), nil},
 		{http.MethodGet, "/operator/v1/audit", a.listAudit,
 			[]string{"account", "action", "actor", "since", "until", "before", "limit"}},
-		{http.MethodPost, "/operator/v1/keys", a.issue, nil},
+		{http.MethodPost, "/operator/v1/keys", body(a.issue), nil},
 		{http.MethodGet, "/operator/v1/keys", a.listKeys, []string{"account", "useCase", "after", "limit"}},
-		{http.MethodPost, "/operator/v1/keys/:id/revoke", a.revoke, nil},
+		{http.MethodPost, "/operator/v1/keys/:key/revoke", body(a.revoke), nil},
 		{http.MethodPost, "/operator/v1/keys/import", a.importKeys, nil},
 		{http.MethodGet, "/operator/v1/keys/requests", a.listRequests, []string{"all", "after", "limit"}},
-		{http.MethodPost, "/operator/v1/keys/requests/:id/approve", a.approve, nil},
-		{http.MethodPost, "/operator/v1/keys/requests/:id/decline", a.decline, nil},
+		{http.MethodPost, "/operator/v1/keys/requests/:request/approve", body(a.approve), nil},
+		{http.MethodPost, "/operator/v1/keys/requests/:request/decline", body(a.decline), nil},
 		{http.MethodGet, "/operator/v1/usage", a.report, []string{"days"}},
-		{http.MethodPost, "/operator/v1/announcements", a.announce, nil},
+		{http.MethodPost, "/operator/v1/announcements", body(a.announce), nil},
 	}
+}
+
+// ids checks the parameters of paths.
+var ids = map[string]func(string) error{
+	"account": account.CheckID, "key": keys.CheckID, "request": keys.CheckRequestID,
 }
 
 // Handler serves the routes and /readyz. peer.Rules has the services that may call them.
@@ -116,12 +122,34 @@ func (r route) serve(g *gin.Context) (_ web.Reply, err error) {
 	if c.query, err = params.Read(g.Request.URL.RawQuery, r.query...); err != nil {
 		return web.Reply{}, err
 	}
-	return r.handle(c)
+	for _, p := range g.Params {
+		if check, known := ids[p.Key]; known {
+			if err := check(p.Value); err != nil {
+				return web.Reply{}, err
+			}
+		}
+	}
+	switch v, err := r.handle(c); v := v.(type) {
+	case nil:
+		return web.Reply{Status: http.StatusNoContent}, err
+	case web.Reply:
+		return v, err
+	default:
+		return web.Reply{JSON: v}, err
+	}
 }
 
-func reply(v any, err error) (web.Reply, error) { return web.Reply{JSON: v}, err }
-
-func done(err error) (web.Reply, error) { return web.Reply{Status: http.StatusNoContent}, err }
+// body returns the handler of a call with a JSON body. Fields that are absent, or all if the body
+// is, are zero.
+func body[In any](handle func(call, In) (any, error)) func(call) (any, error) {
+	return func(c call) (any, error) {
+		var in In
+		if err := c.decode(&in, maxBody); err != nil {
+			return nil, err
+		}
+		return handle(c, in)
+	}
+}
 
 func (c call) page(known func(string) error) (account.Page, error) {
 	limit, err := c.query.Integer("limit", 1, api.MaxOperatorPageSize, api.MaxOperatorPageSize)
@@ -134,15 +162,6 @@ func (c call) page(known func(string) error) (account.Page, error) {
 
 // maxFragment limits a part of an address or a name, in bytes.
 const maxFragment = 254
-
-// convert returns the wire form of each item. The list is never null in JSON.
-func convert[From, To any](items []From, wire func(From) To) []To {
-	list := make([]To, len(items))
-	for i, item := range items {
-		list[i] = wire(item)
-	}
-	return list
-}
 
 // maxBody is far above the size of these requests, except usage batches.
 const maxBody = 64 << 10

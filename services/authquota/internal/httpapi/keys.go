@@ -1,12 +1,13 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"regexp"
-	"strconv"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
@@ -17,23 +18,11 @@ import (
 	"opportunity.internal/services/authquota/internal/keys"
 )
 
-func (a API) listedKey(k keys.Key) api.ListedKey {
-	return api.ListedKey{
-		ID: k.ID, Account: k.Account, Tier: k.TierAt(a.Now()), Prefix: k.Prefix, LastFour: k.LastFour, UseCase: k.UseCase,
-		CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt, RevokedAt: k.RevokedAt, Status: string(k.StatusAt(a.Now())),
-		Name: k.Name, ReplacedAt: k.ReplacedAt, Successor: k.Successor, LastUsedAt: k.LastUsedAt,
-	}
-}
-
 // issue creates a key. Only its response contains the key.
-func (a API) issue(c call) (web.Reply, error) {
-	var order keys.Order
-	if err := c.decode(&order, maxBody); err != nil {
-		return web.Reply{}, err
-	}
+func (a API) issue(c call, order keys.Order) (any, error) {
 	order, life, err := order.Checked()
 	if err != nil {
-		return web.Reply{}, err
+		return nil, err
 	}
 	secret := apikey.Generate(keys.PrefixOf(order.Test))
 	key, err := a.Keys.Issue(c.ctx, c.actor, order, life, keys.NewRecord(secret, a.Peppers))
@@ -46,52 +35,41 @@ func (a API) issue(c call) (web.Reply, error) {
 	}, err
 }
 
-func (a API) listKeys(c call) (web.Reply, error) {
+func (a API) listKeys(c call) (any, error) {
 	page, err := c.page(keys.CheckID)
 	id, given := c.query["account"]
 	if err == nil && given {
 		err = account.CheckID(id)
 	}
 	if err != nil {
-		return web.Reply{}, err
+		return nil, err
 	}
 	found, more, err := a.Keys.Keys(c.ctx, keys.Filter{Account: id, UseCase: c.query["useCase"]}, page)
-	list := api.KeyList{Keys: convert(found, a.listedKey)}
+	list := api.KeyList{Keys: keys.Listed(found, a.Now())}
 	if more {
 		list.Next = found[len(found)-1].ID
 	}
-	return reply(list, err)
+	return list, err
 }
 
-func (a API) revoke(c call) (web.Reply, error) {
-	var body struct {
-		Leaked bool `json:"leaked"`
-	}
-	if err := c.decode(&body, maxBody); err != nil {
-		return web.Reply{}, err
-	}
-	if err := keys.CheckID(c.Param("id")); err != nil {
-		return web.Reply{}, err
-	}
-	key, err := a.Keys.Revoke(c.ctx, c.actor, c.Param("id"), body.Leaked)
-	return reply(a.listedKey(key), err)
+func (a API) revoke(c call, in struct {
+	Leaked bool `json:"leaked"`
+}) (any, error) {
+	key, err := a.Keys.Revoke(c.ctx, c.actor, c.Param("key"), in.Leaked)
+	return key.Listed(a.Now()), err
 }
 
 var digest = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // resolve returns the principal of a key. Expired and revoked keys are included; the gateway
 // reports which of the two applies.
-func (a API) resolve(c call) (web.Reply, error) {
-	var query api.PrincipalQuery
-	if err := c.decode(&query, maxBody); err != nil {
-		return web.Reply{}, err
-	}
+func (a API) resolve(c call, query api.PrincipalQuery) (any, error) {
 	if n := len(query.Digests); n < 1 || n > apikey.MaxPeppers {
-		return web.Reply{}, problem.Invalid("digests", fmt.Sprintf("must have 1 to %d entries", apikey.MaxPeppers))
+		return nil, problem.Invalid("digests", fmt.Sprintf("must have 1 to %d entries", apikey.MaxPeppers))
 	}
 	for _, d := range query.Digests {
 		if !digest.MatchString(d) {
-			return web.Reply{}, problem.Invalid("digests", "must be SHA-256 digests in lower-case hexadecimal")
+			return nil, problem.Invalid("digests", "must be SHA-256 digests in lower-case hexadecimal")
 		}
 	}
 	var key keys.Resolved
@@ -101,13 +79,13 @@ func (a API) resolve(c call) (web.Reply, error) {
 	})
 	if problem.Of(err).Code == problem.NotFound {
 		if down := a.Epochs.Reachable(c.ctx); down != nil {
-			return web.Reply{}, down // while Redis is unavailable, no key is reported as invalid
+			return nil, down // while Redis is unavailable, no key is reported as invalid
 		}
 	}
 	if err != nil {
-		return web.Reply{}, err
+		return nil, err
 	}
-	return reply(key.Principal(a.Now(), a.Tiers))
+	return key.Principal(a.Now(), a.Tiers)
 }
 
 // digestPage is the maximum number of digests on a page, about 200 kB.
@@ -116,71 +94,46 @@ const digestPage = 10_000
 // keyDigests returns the digests of existing keys, so that gateways reject other keys without a
 // lookup. It returns 503 while Redis is unavailable, because no key may be reported as invalid
 // then; see resolve.
-func (a API) keyDigests(c call) (web.Reply, error) {
-	after := api.KeyPosition{Digest: c.query["digest"]}
-	if s, given := c.query["after"]; given {
-		var err error
-		if after.Sequence, err = strconv.ParseInt(s, 10, 64); err != nil || after.Sequence < 0 {
-			return web.Reply{}, problem.Invalid("after", "must be a sequence: an integer from 0")
-		}
-	}
-	if err := a.Epochs.Reachable(c.ctx); err != nil {
-		return web.Reply{}, err
-	}
-	return reply(a.Keys.KeyDigests(c.ctx, after, digestPage))
-}
-
-func listedRequest(r keys.Request) api.KeyRequest {
-	return api.KeyRequest{
-		ID: r.ID, Account: r.Account, Name: r.Name, UseCase: r.UseCase, State: string(r.State), Reason: r.Reason,
-		AskedAt: r.RequestedAt, DecidedAt: r.DecidedAt, DecidedBy: r.DecidedBy,
-	}
-}
-
-func (a API) listRequests(c call) (web.Reply, error) {
-	page, err := c.page(keys.CheckRequestID)
-	all := c.query["all"]
-	if err == nil && all != "" && all != "true" && all != "false" {
-		err = problem.Invalid("all", "must be true or false")
+func (a API) keyDigests(c call) (any, error) {
+	after, err := c.query.Integer("after", 0, math.MaxInt, 0)
+	if err == nil {
+		err = a.Epochs.Reachable(c.ctx)
 	}
 	if err != nil {
-		return web.Reply{}, err
+		return nil, err
 	}
-	requests, more, err := a.Keys.Requests(c.ctx, all == "true", page)
-	list := api.KeyRequestList{Requests: convert(requests, listedRequest)}
+	return a.Keys.KeyDigests(c.ctx, api.KeyPosition{Sequence: int64(after), Digest: c.query["digest"]}, digestPage)
+}
+
+func (a API) listRequests(c call) (any, error) {
+	page, err := c.page(keys.CheckRequestID)
+	all, err2 := c.query.Flag("all")
+	if err := cmp.Or(err, err2); err != nil {
+		return nil, err
+	}
+	requests, more, err := a.Keys.Requests(c.ctx, all, page)
+	list := api.KeyRequestList{Requests: keys.ListedRequests(requests)}
 	if more {
 		list.Next = requests[len(requests)-1].ID
 	}
-	return reply(list, err)
+	return list, err
 }
 
-func (a API) approve(c call) (web.Reply, error) {
-	return a.decide(c, &struct{}{}, func() (keys.Decide, error) { return keys.Approve(), nil })
+func (a API) approve(c call, _ struct{}) (any, error) {
+	decided, err := a.Keys.Decide(c.ctx, c.actor, c.Param("request"), keys.Approve())
+	return decided.Listed(), err
 }
 
-func (a API) decline(c call) (web.Reply, error) {
-	var body struct {
-		Reason string `json:"reason"`
-	}
-	return a.decide(c, &body, func() (keys.Decide, error) { return keys.Decline(body.Reason) })
-}
-
-func (a API) decide(c call, body any, decision func() (keys.Decide, error)) (web.Reply, error) {
-	if err := c.decode(body, maxBody); err != nil {
-		return web.Reply{}, err
-	}
-	decided, err := decision()
-	if err == nil {
-		err = keys.CheckRequestID(c.Param("id"))
-	}
+func (a API) decline(c call, in reason) (any, error) {
+	decision, err := keys.Decline(in.Reason)
 	if err != nil {
-		return web.Reply{}, err
+		return nil, err
 	}
-	r, err := a.Keys.Decide(c.ctx, c.actor, c.Param("id"), decided)
-	return reply(listedRequest(r), err)
+	decided, err := a.Keys.Decide(c.ctx, c.actor, c.Param("request"), decision)
+	return decided.Listed(), err
 }
 
-func (a API) importKeys(c call) (web.Reply, error) {
+func (a API) importKeys(c call) (any, error) {
 	var lines []keys.Older
 	var report api.ImportReport
 	err := web.File(c.Context, api.MaxFile, func(in io.Reader) (err error) {
@@ -188,11 +141,11 @@ func (a API) importKeys(c call) (web.Reply, error) {
 		return err
 	})
 	if err != nil || len(report.Rejected) > 0 {
-		return reply(report, err)
+		return report, err
 	}
 	report, err = a.Keys.ImportKeys(c.ctx, c.actor, lines, a.Peppers)
 	if report.Applied {
 		report.Warnings = keys.OlderWarnings(lines, a.OlderKeys)
 	}
-	return reply(report, err)
+	return report, err
 }

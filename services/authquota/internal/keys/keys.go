@@ -101,6 +101,24 @@ func (k Key) StatusAt(now time.Time) Status {
 	}
 }
 
+// Listed returns the key at now as operators see it.
+func (k Key) Listed(now time.Time) api.ListedKey {
+	return api.ListedKey{
+		ID: k.ID, Account: k.Account, Tier: k.TierAt(now), Prefix: k.Prefix, LastFour: k.LastFour, UseCase: k.UseCase,
+		CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt, RevokedAt: k.RevokedAt, Status: string(k.StatusAt(now)),
+		Name: k.Name, ReplacedAt: k.ReplacedAt, Successor: k.Successor, LastUsedAt: k.LastUsedAt,
+	}
+}
+
+// Listed returns keys at now as operators see them.
+func Listed(keys []Key, now time.Time) []api.ListedKey {
+	list := make([]api.ListedKey, len(keys))
+	for i, k := range keys {
+		list[i] = k.Listed(now)
+	}
+	return list
+}
+
 // CheckID returns NotFound for an ID that does not have the form of a key ID.
 func CheckID(id string) error {
 	if !accountdb.ValidID("key_", id) {

@@ -36,6 +36,23 @@ type Request struct {
 // TableName implements gorm's Tabler.
 func (Request) TableName() string { return "key_requests" }
 
+// Listed returns the request as operators see it.
+func (r Request) Listed() api.KeyRequest {
+	return api.KeyRequest{
+		ID: r.ID, Account: r.Account, Name: r.Name, UseCase: r.UseCase, State: string(r.State), Reason: r.Reason,
+		AskedAt: r.RequestedAt, DecidedAt: r.DecidedAt, DecidedBy: r.DecidedBy,
+	}
+}
+
+// ListedRequests returns requests as operators see them.
+func ListedRequests(requests []Request) []api.KeyRequest {
+	list := make([]api.KeyRequest, len(requests))
+	for i, r := range requests {
+		list[i] = r.Listed()
+	}
+	return list
+}
+
 // RequestState is the state of a request.
 type RequestState string
 

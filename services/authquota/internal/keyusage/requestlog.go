@@ -140,7 +140,7 @@ type requestSecond struct {
 	Second   int64  `gorm:"primaryKey;autoIncrement:false"`
 	Batch    string `gorm:"primaryKey"`
 	Calls    int
-	Requests []byte // JSON array of requestEntry, as gzip or plain
+	Requests []byte // JSON array of requestEntry, as gzip
 }
 
 func (requestSecond) TableName() string { return "request_log_seconds" }
@@ -204,17 +204,12 @@ func pack(entries []requestEntry) ([]byte, error) {
 const maxUnpacked = 4 << 20
 
 func unpack(packed []byte) (entries []requestEntry, err error) {
-	text := packed
-	if !bytes.HasPrefix(packed, []byte("[")) {
-		r, err := gzip.NewReader(bytes.NewReader(packed))
-		if err != nil {
-			return nil, err
-		}
-		if text, err = io.ReadAll(io.LimitReader(r, maxUnpacked)); err != nil {
-			return nil, err
-		}
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
 	}
-	return entries, json.Unmarshal(text, &entries)
+	err = json.NewDecoder(io.LimitReader(r, maxUnpacked)).Decode(&entries)
+	return entries, err
 }
 
 // Recent returns the latest api.RequestLogSize requests with the keys of an account, newest first.

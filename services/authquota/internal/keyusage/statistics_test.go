@@ -192,7 +192,9 @@ func TestDrawings(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := string(keyusage.Chart(keyusage.Bars(keyusage.Last(noon, 30), counts))) + "\n"
+			drawn, err := keyusage.Chart(keyusage.Bars(keyusage.Last(noon, 30), counts))
+			require.NoError(t, err)
+			got := string(drawn)
 			file := "testdata/" + name + ".svg"
 			if *update {
 				require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
@@ -219,7 +221,9 @@ func TestBarsAreAsHighAsTheirCalls(t *testing.T) {
 		}
 		step := keyusage.AxisStep(most)
 		highest := max(1, (most+step-1)/step) * step
-		heights := rects(t, string(keyusage.Chart(bars)))
+		drawn, err := keyusage.Chart(bars)
+		require.NoError(t, err)
+		heights := rects(t, string(drawn))
 		for i, bar := range bars {
 			want := 200 * float64(bar.Total()) / float64(highest)
 			if got := heights[i]; math.Abs(got-want) > 0.05 {

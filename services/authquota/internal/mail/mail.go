@@ -1,8 +1,8 @@
 // Package mail writes the mails of the service. Each has one template, from which both text and
 // HTML are generated.
 //
-// A Message names its template and data. Write validates both, so an invalid mail fails when it is
-// created, not when it is sent.
+// A Message names its template and data. Write makes the whole mail, so that one with missing data
+// fails when it is created, not when it is sent.
 package mail
 
 import (
@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"maps"
 	netmail "net/mail"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -20,7 +19,7 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Message is a mail to be written. Data must have exactly the names that the template uses.
+// Message is a mail to be written. Data must have the names that the template uses.
 type Message struct {
 	To, Template string
 	Data         map[string]string
@@ -69,8 +68,8 @@ func (w Writer) Page(path string) string { return w.PublicURL + path }
 // Templates returns the names of all templates, sorted.
 func Templates() []string { return slices.Clone(names) }
 
-// Write returns the letter for m. It returns an error for an invalid address, an unknown template,
-// and missing, unused or invalid data. Each is a programming error.
+// Write returns the letter for m. It returns an error for an invalid address, an unknown template
+// and missing data. Each is a programming error.
 func (w Writer) Write(m Message) (Letter, error) {
 	if err := Address(m.To); err != nil {
 		return Letter{}, err
@@ -79,36 +78,21 @@ func (w Writer) Write(m Message) (Letter, error) {
 	if !known {
 		return Letter{}, fmt.Errorf("unknown mail template %q", m.Template)
 	}
-	data := make(map[string]string, len(m.Data))
+	data := map[string]string{"site": w.PublicURL, "operator": w.operator()}
 	for name, value := range m.Data {
-		if !slices.Contains(source.needs, name) {
-			return Letter{}, fmt.Errorf("mail %s: unknown data %q", m.Template, name)
-		}
-		if slices.Contains(links, name) && !isLink(value) {
-			return Letter{}, fmt.Errorf("mail %s: data %q is not a page URL", m.Template, name)
-		}
 		if name == paragraphs {
 			data[name] = lines(value)
 		} else {
 			data[name] = line(value)
 		}
 	}
-	for _, name := range source.needs {
-		if _, given := data[name]; !given {
-			return Letter{}, fmt.Errorf("mail %s: missing data %q", m.Template, name)
-		}
-	}
-	return source.write(w, m.To, data)
+	letter, err := source.write(data)
+	letter.To = m.To
+	return letter, err
 }
 
-// links are the data that must be URLs.
+// links are the data that differ in two mails about the same.
 var links = []string{"link", "cancel"}
-
-func isLink(s string) bool {
-	u, err := url.Parse(s)
-	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" &&
-		!strings.ContainsFunc(s, unicode.IsSpace)
-}
 
 const maxLine = 500
 

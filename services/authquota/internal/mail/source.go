@@ -2,6 +2,7 @@ package mail
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	htmltemplate "html/template"
 	"maps"
@@ -13,13 +14,13 @@ import (
 
 // A template has a line with the subject, then blocks separated by empty lines: a paragraph, a list
 // of lines that start with a hyphen, or a link such as [label](address). Text and HTML are
-// generated from it. The block {{.text}} is replaced by paragraphs.
+// generated from it. The block {{.text}} is replaced by paragraphs. {{.site}} is the public URL, and
+// {{.operator}} names the operator.
 //
 //go:embed templates/*.txt layout.html
 var files embed.FS
 
 type source struct {
-	needs   []string
 	subject *texttemplate.Template
 	text    *texttemplate.Template
 	html    *htmltemplate.Template
@@ -46,28 +47,13 @@ func readAll() map[string]source {
 	return all
 }
 
-var (
-	action = regexp.MustCompile(`\{\{[^{}]*\}\}`)
-	datum  = regexp.MustCompile(`\.([a-z_]+)`)
-	linked = regexp.MustCompile(`^\[(.*)\]\((.*)\)$`)
-)
-
-// Placeholders for the template functions during parsing. write replaces them with those of the
-// Writer.
-func noPage(string) string { return "" }
-func noOperator() string   { return "" }
+var linked = regexp.MustCompile(`^\[(.*)\]\((.*)\)$`)
 
 func parse(name, written string) source {
 	head, body, _ := strings.Cut(strings.TrimSpace(written), "\n\n")
 	subject, ok := strings.CutPrefix(head, "Subject: ")
 	if !ok {
 		panic("mail " + name + " has no subject")
-	}
-	needs := map[string]bool{}
-	for _, a := range action.FindAllString(written, -1) {
-		for _, found := range datum.FindAllStringSubmatch(a, -1) {
-			needs[found[1]] = true
-		}
 	}
 	var text, html strings.Builder
 	for block := range strings.SplitSeq(body, "\n\n") {
@@ -87,51 +73,29 @@ func parse(name, written string) source {
 			html.WriteString("<p>" + block + "</p>\n")
 		}
 	}
-	text.WriteString("-- \nOpportunity Data API\n{{page \"\"}}\n")
+	text.WriteString("-- \nOpportunity Data API\n{{.site}}\n")
 	layout, err := files.ReadFile("layout.html")
 	if err != nil {
 		panic(err)
 	}
-	page := map[string]any{"page": noPage, "operator": noOperator, "split": strings.Split}
 	plain := func(s string) *texttemplate.Template {
-		return texttemplate.Must(texttemplate.New(name).Option("missingkey=error").Funcs(page).Parse(s))
+		return texttemplate.Must(texttemplate.New(name).Option("missingkey=error").Parse(s))
 	}
-	framed := htmltemplate.Must(htmltemplate.New(name).Option("missingkey=error").Funcs(page).Parse(string(layout)))
+	framed := htmltemplate.Must(htmltemplate.New(name).Option("missingkey=error").
+		Funcs(htmltemplate.FuncMap{"split": strings.Split}).Parse(string(layout)))
 	return source{
-		needs: slices.Sorted(maps.Keys(needs)), subject: plain(subject), text: plain(text.String()),
-		html: htmltemplate.Must(framed.New("body").Parse(html.String())),
+		subject: plain(subject), text: plain(text.String()), html: htmltemplate.Must(framed.New("body").Parse(html.String())),
 	}
 }
 
-func (s source) write(w Writer, to string, data map[string]string) (Letter, error) {
-	page := map[string]any{"page": w.Page, "operator": w.operator}
-	subject, err := executed(s.subject, page, data)
-	if err != nil {
+func (s source) write(data map[string]string) (Letter, error) {
+	var subject, text, html strings.Builder
+	if err := errors.Join(s.subject.Execute(&subject, data), s.text.Execute(&text, data)); err != nil {
 		return Letter{}, err
 	}
-	text, err := executed(s.text, page, data)
-	if err != nil {
-		return Letter{}, err
-	}
-	// Clone, because changing the functions of a template while it executes is a data race.
-	html, err := s.html.Clone()
-	if err != nil {
-		return Letter{}, err
-	}
-	var b strings.Builder
-	err = html.Funcs(page).ExecuteTemplate(&b, s.subject.Name(), struct {
+	err := s.html.ExecuteTemplate(&html, s.subject.Name(), struct {
 		Subject string
 		Data    map[string]string
-	}{subject, data})
-	return Letter{To: to, Subject: subject, Text: text, HTML: b.String()}, err
-}
-
-func executed(t *texttemplate.Template, page map[string]any, data map[string]string) (string, error) {
-	t, err := t.Clone()
-	if err != nil {
-		return "", err
-	}
-	var b strings.Builder
-	err = t.Funcs(page).Execute(&b, data)
-	return b.String(), err
+	}{subject.String(), data})
+	return Letter{Subject: subject.String(), Text: text.String(), HTML: html.String()}, err
 }

@@ -17,12 +17,6 @@ import (
 	"opportunity.internal/services/authquota/internal/keys"
 )
 
-// AccountSearch selects accounts. Email is an address or part of one.
-type AccountSearch struct {
-	Email string
-	account.Page
-}
-
 // AuditSearch selects entries of the audit log, newest first. Empty fields match all.
 type AuditSearch struct {
 	Account string // by its person, or about it, its keys and its requests
@@ -32,26 +26,6 @@ type AuditSearch struct {
 	Until   time.Time // before
 	Before  int       // an entry ID; 0 starts at the newest
 	Limit   int
-}
-
-// AccountDetails are the details of an account for operators.
-type AccountDetails struct {
-	account.Account
-
-	Person    *api.AccountPerson // nil if there is none
-	UsedToday int
-	Keys      []keys.Key
-	Requests  []keys.Request // open ones
-	Audit     []api.AuditEntry
-}
-
-// ListedAccount is an account in the operators' list.
-type ListedAccount struct {
-	account.Account
-
-	Email      string // of the person; empty if there is none
-	UsedToday  int    // requests on the current UTC day, as of the ledger
-	ActiveKeys int
 }
 
 // ChangeAccount applies change on behalf of actor and returns the changed account.
@@ -80,19 +54,20 @@ func (s *Store) ChangeAccount(ctx context.Context, actor, id string, change acco
 	return changed, err
 }
 
-// Accounts returns a page of the accounts that match the search, in order of creation. more reports
-// whether another page follows.
-func (s *Store) Accounts(ctx context.Context, search AccountSearch) (listed []ListedAccount, more bool, err error) {
+// Accounts returns a page of the accounts, in order of creation, whose person has an email address
+// with this part. An empty part matches all.
+func (s *Store) Accounts(ctx context.Context, email string, page account.Page) (list api.AccountList, err error) {
+	now := s.db.Now()
 	query := `
 		SELECT a.*, CASE WHEN p.closed_at IS NULL THEN COALESCE(p.email, '') ELSE '' END AS email, p.closed_at,
 			COALESCE(u.calls, 0) AS used_today
 		FROM accounts a LEFT JOIN usage_days u ON u.account_id = a.id AND u.day = ?
 			LEFT JOIN people p ON p.account_id = a.id
 		WHERE a.id > ?`
-	args := []any{counter.DayOf(s.db.Now()), search.After}
-	if search.Email != "" {
+	args := []any{counter.DayOf(now), page.After}
+	if email != "" {
 		query += ` AND p.closed_at IS NULL AND p.email LIKE ? ESCAPE '!'`
-		part := strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(strings.ToLower(search.Email))
+		part := strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(strings.ToLower(email))
 		args = append(args, "%"+part+"%")
 	}
 	var rows []struct {
@@ -101,9 +76,10 @@ func (s *Store) Accounts(ctx context.Context, search AccountSearch) (listed []Li
 		ClosedAt  *int64
 		UsedToday int
 	}
-	err = s.db.WithContext(ctx).Raw(query+" ORDER BY a.id LIMIT ?", append(args, search.Limit+1)...).Scan(&rows).Error
-	if more = len(rows) > search.Limit; more {
-		rows = rows[:search.Limit]
+	err = s.db.WithContext(ctx).Raw(query+" ORDER BY a.id LIMIT ?", append(args, page.Limit+1)...).Scan(&rows).Error
+	if len(rows) > page.Limit {
+		rows = rows[:page.Limit]
+		list.Next = rows[page.Limit-1].Account.ID
 	}
 	ids := make([]string, len(rows))
 	for i, r := range rows {
@@ -111,50 +87,47 @@ func (s *Store) Accounts(ctx context.Context, search AccountSearch) (listed []Li
 	}
 	paid, paidErr := account.Paid(s.db.WithContext(ctx), ids...)
 	active, activeErr := keys.NewStore(s.db).ActiveKeys(ctx, ids)
-	listed = make([]ListedAccount, len(rows))
+	list.Accounts = make([]api.ListedAccount, len(rows))
 	for i, r := range rows {
-		listed[i] = ListedAccount{
-			Account: r.Account, Email: r.Email, UsedToday: r.UsedToday, ActiveKeys: active[r.Account.ID],
+		r.Account.Paid, r.Account.ClosedAt = paid[r.Account.ID], accountdb.Instant(r.ClosedAt)
+		list.Accounts[i] = api.ListedAccount{
+			Account: r.Account.Listed(now), Email: r.Email, UsedToday: r.UsedToday, Keys: active[r.Account.ID],
 		}
-		listed[i].Paid, listed[i].ClosedAt = paid[r.Account.ID], accountdb.Instant(r.ClosedAt)
 	}
-	return listed, more, database.Outage(errors.Join(err, paidErr, activeErr))
+	return list, database.Outage(errors.Join(err, paidErr, activeErr))
 }
 
 // latestEntries is the number of audit log entries in account details.
 const latestEntries = 20
 
-// Account returns the details of an account.
-func (s *Store) Account(ctx context.Context, id string) (AccountDetails, error) {
-	db := s.db.WithContext(ctx)
+// Account returns the details of an account, except the limit of its tier. The person of a closed
+// account has no address: closing replaces it.
+func (s *Store) Account(ctx context.Context, id string) (details api.AccountDetail, err error) {
+	db, now, ofKeys := s.db.WithContext(ctx), s.db.Now(), keys.NewStore(s.db)
 	a, err := account.Read(db, id)
-	if err != nil {
-		return AccountDetails{}, database.Outage(err)
+	if err == nil {
+		details.Person, err = describePerson(db, id, now)
 	}
-	details := AccountDetails{Account: a}
-	err = db.Raw("SELECT COALESCE(sum(calls), 0) FROM usage_days WHERE day = ? AND account_id = ?",
-		counter.DayOf(s.db.Now()), id).
-		Scan(&details.UsedToday).Error
+	if err == nil {
+		err = db.Raw("SELECT COALESCE(sum(calls), 0) FROM usage_days WHERE day = ? AND account_id = ?",
+			counter.DayOf(now), id).Scan(&details.UsedToday).Error
+	}
 	if err != nil {
 		return details, database.Outage(err)
 	}
-	if err := s.describePerson(db, &details); err != nil {
-		return details, err
+	if details.Person != nil {
+		a.ClosedAt = details.Person.ClosedAt
 	}
-	if details.Keys, err = keys.NewStore(s.db).OwnKeys(ctx, id); err != nil {
-		return details, err
-	}
-	if details.Requests, err = keys.NewStore(s.db).OpenRequests(ctx, id); err != nil {
-		return details, err
-	}
+	details.Account = a.Listed(now)
+	own, errKeys := ofKeys.OwnKeys(ctx, id)
+	open, errRequests := ofKeys.OpenRequests(ctx, id)
+	details.Keys, details.Requests = keys.Listed(own, now), keys.ListedRequests(open)
 	details.Audit, _, err = s.Audit(ctx, AuditSearch{Account: id, Limit: latestEntries})
-	return details, err
+	return details, errors.Join(errKeys, errRequests, err)
 }
 
-// describePerson adds the person of an account to its details. The person of a closed account has
-// no address: closing replaces it.
-func (s *Store) describePerson(db *gorm.DB, of *AccountDetails) error {
-	now := s.db.Now().UTC()
+// describePerson returns the person of an account as operators see them, or nil.
+func describePerson(db *gorm.DB, id string, now time.Time) (*api.AccountPerson, error) {
 	var rows []struct {
 		Row                       personRow `gorm:"embedded"`
 		Codes, Passkeys, Sessions int
@@ -165,22 +138,21 @@ func (s *Store) describePerson(db *gorm.DB, of *AccountDetails) error {
 			(SELECT count(*) FROM sessions s WHERE s.account_id = p.account_id AND ended_at IS NULL
 				AND expires_at > ? AND seen_at > ?) AS sessions
 		FROM people p WHERE account_id = ?`,
-		database.Micros(now), database.Micros(now.Add(-SessionIdle)), of.ID).Scan(&rows).Error
+		database.Micros(now), database.Micros(now.Add(-SessionIdle)), id).Scan(&rows).Error
 	if err != nil || len(rows) == 0 {
-		return database.Outage(err)
+		return nil, err
 	}
 	r := rows[0]
-	of.ClosedAt = accountdb.Instant(r.Row.ClosedAt)
-	of.Person = &api.AccountPerson{
-		AuthenticatorConfirmed: r.Row.TOTPConfirmedAt != nil, RecoveryCodesLeft: r.Codes, Passkeys: r.Passkeys,
-		ResetAt: accountdb.Instant(r.Row.ResetAt), Sessions: r.Sessions,
-		CreatedAt: database.FromMicros(r.Row.CreatedAt), ClosedAt: of.ClosedAt,
+	shown := &api.AccountPerson{
+		Email: r.Row.Email, AuthenticatorConfirmed: r.Row.TOTPConfirmedAt != nil, RecoveryCodesLeft: r.Codes,
+		Passkeys: r.Passkeys, ResetAt: accountdb.Instant(r.Row.ResetAt), Sessions: r.Sessions,
+		CreatedAt: database.FromMicros(r.Row.CreatedAt), ClosedAt: accountdb.Instant(r.Row.ClosedAt),
 	}
-	if of.ClosedAt == nil {
-		of.Person.Email = r.Row.Email
+	if shown.ClosedAt != nil {
+		shown.Email = ""
 	}
-	of.Person.Terms, err = account.LastTerms(db, of.ID)
-	return database.Outage(err)
+	shown.Terms, err = account.LastTerms(db, id)
+	return shown, err
 }
 
 // Event is an audit log entry for the account's person.

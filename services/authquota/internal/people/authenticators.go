@@ -3,7 +3,6 @@ package people
 import (
 	"context"
 	"errors"
-	"net/url"
 	"time"
 
 	"gorm.io/gorm"
@@ -46,7 +45,7 @@ func (s *Store) NewSeed(ctx context.Context, current Session) (NewSeed, error) {
 }
 
 // storeSeed makes the new seed of a session the authenticator of its person and marks the step as
-// used. condition selects persons with or without an authenticator. It returns CodeUsed if a
+// used. condition selects persons with or without an authenticator. It returns an error if a
 // concurrent request was first.
 func storeSeed(tx *accountdb.Tx, current Session, seed NewSeed, step int64, condition string) error {
 	if err := tx.Remember(current.Account); err != nil {
@@ -67,23 +66,22 @@ func storeSeed(tx *accountdb.Tx, current Session, seed NewSeed, step int64, cond
 const setUp = "authenticator set-up"
 
 // ConfirmAuthenticator sets up the first authenticator with the step of a valid code, stores the
-// hashes of recovery codes and completes signing in. It returns CodeUsed if a concurrent request
+// hashes of recovery codes and completes signing in. It returns an error if a concurrent request
 // was first.
 func (s *Store) ConfirmAuthenticator(ctx context.Context, half Session, entry Entry, seed NewSeed, step int64,
-	codes []string,
-	tried ...AttemptSubject) (Admitted, error) {
-	return s.signInBy(ctx, half, entry, setUp, tried, func(tx *accountdb.Tx) error {
+	codes []string, tried ...AttemptSubject) (Admitted, error) {
+	return s.SignIn(ctx, half, entry, Proof{setUp, func(tx *accountdb.Tx, accountID string) error {
 		if err := storeSeed(tx, half, seed, step, "totp_confirmed_at IS NULL"); err != nil {
 			return err
 		}
 		return errors.Join(
-			replaceCodes(tx, half.Account, codes),
-			tx.Record(half.Account, "factor.add", half.Account, map[string]any{"factor": "authenticator"}))
-	})
+			replaceCodes(tx, accountID, codes),
+			tx.Record(accountID, "factor.add", accountID, map[string]any{"factor": "authenticator"}))
+	}}, tried...)
 }
 
 // ReplaceAuthenticator replaces the authenticator with the step of a valid code, ends all other
-// sessions and gives this one a new secret. It returns CodeUsed if a concurrent request was first.
+// sessions and gives this one a new secret. It returns an error if a concurrent request was first.
 func (s *Store) ReplaceAuthenticator(ctx context.Context, current Session, seed NewSeed, step int64,
 	tried ...AttemptSubject) (secret string, err error) {
 	return accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (string, error) {
@@ -123,67 +121,39 @@ func (s *Store) Seed(ctx context.Context, accountID string) (string, error) {
 	return string(plain), err
 }
 
-// errUsed is returned for a valid code that was used before, or by a concurrent request.
-var errUsed = CodeUsed()
-
-// one returns errUsed if update changed no row.
-func one(update *gorm.DB) error {
-	if update.Error == nil && update.RowsAffected == 0 {
-		return errUsed
-	}
-	return update.Error
-}
-
-// SignInByCode completes signing in with the step of a valid code. One statement marks the step as
-// used: of two browsers with the same code, the second gets CodeUsed.
-func (s *Store) SignInByCode(ctx context.Context, half Session, entry Entry, step int64,
-	tried ...AttemptSubject) (Admitted, error) {
-	return s.signInBy(ctx, half, entry, "authenticator", tried, func(tx *accountdb.Tx) error {
-		return useStep(tx, half.Account, step)
-	})
-}
-
-func useStep(tx *accountdb.Tx, accountID string, step int64) error {
-	if err := tx.Remember(accountID); err != nil {
-		return err
-	}
-	return one(tx.Model(&personRow{}).
-		Where("account_id = ? AND totp_last_step < ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", accountID,
-			step).
-		Update("totp_last_step", step))
-}
-
-// RequestNewAuthenticator stores the two links for a lost authenticator and posts the mail. Earlier
-// links for it stop working.
-func (s *Store) RequestNewAuthenticator(ctx context.Context, accountID string, lost, keep FreshLink,
-	message mail.Message) error {
+// RequestNewAuthenticator posts a mail with the two links for a lost authenticator: a LinkLost and a
+// LinkKeep. Earlier links for it stop working.
+func (s *Store) RequestNewAuthenticator(ctx context.Context, of Person) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
-		if err := endLinks(tx, accountID, LinkLost, LinkKeep); err != nil {
+		if err := endLinks(tx, of.Account, LinkLost, LinkKeep); err != nil {
 			return err
 		}
-		return errors.Join(
-			saveLink(tx, lost), saveLink(tx, keep),
-			tx.Record(accountID, "factor.reset_asked", accountID, map[string]any{}),
-			tx.Post(message))
+		lost, errLost := newLink(tx, LinkLost, of.Account, of.Email)
+		keep, errKeep := newLink(tx, LinkKeep, of.Account, of.Email)
+		return errors.Join(errLost, errKeep,
+			tx.Record(of.Account, "factor.reset_asked", of.Account, map[string]any{}),
+			tx.Post(mail.Message{To: of.Email, Template: "authenticator-reset-asked", Data: map[string]string{
+				"when": account.FormatTime(tx.Now.Add(ResetWait)), "link": lost, "cancel": keep,
+			}}))
 	})
 }
 
-// BeginReset starts the waiting period for removing the authenticator, by a LinkLost, and returns
-// its end.
-func (s *Store) BeginReset(ctx context.Context, secret string) (at time.Time, err error) {
-	return accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (time.Time, error) {
+// BeginReset starts the waiting period for removing the authenticator, by a LinkLost. It ends
+// ResetWait after the request for the link, as the mail says.
+func (s *Store) BeginReset(ctx context.Context, secret string) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		l, err := useLink(tx, secret, LinkLost)
 		if err != nil {
-			return time.Time{}, err
+			return err
 		}
-		at := l.RequestedAt().Add(ResetWait) // as the mail says
+		at := l.RequestedAt().Add(ResetWait)
 		update := tx.Model(&personRow{}).
 			Where("account_id = ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", l.Account).
 			Update("reset_at", database.Micros(at))
 		if update.Error == nil && update.RowsAffected == 0 {
-			return at, LinkGone()
+			return errLinkGone
 		}
-		return at, errors.Join(update.Error, tx.Record(l.Account, "factor.reset_begin", l.Account, map[string]any{"at": at}))
+		return errors.Join(update.Error, tx.Record(l.Account, "factor.reset_begin", l.Account, map[string]any{"at": at}))
 	})
 }
 
@@ -214,14 +184,12 @@ func (s *Store) ScheduleReset(ctx context.Context, actor, accountID, reason stri
 		if err := endLinks(tx, accountID, LinkLost, LinkKeep); err != nil {
 			return err
 		}
-		keep := NewLink(LinkKeep, accountID, person.Email, tx.Now)
-		return errors.Join(
-			saveLink(tx, keep),
+		cancel, err := newLink(tx, LinkKeep, accountID, person.Email)
+		return errors.Join(err,
 			tx.Model(&personRow{}).Where("account_id = ?", accountID).Update("reset_at", database.Micros(at)).Error,
 			tx.Record(actor, "factor.reset_begin", accountID, map[string]any{"at": at, "reason": reason}),
 			tx.Notify(accountID, "authenticator-reset-operator", map[string]string{
-				"when": account.FormatTime(at), "reason": reason,
-				"cancel": tx.Mails.Page("/account/lost-authenticator/cancel?" + url.Values{"token": {keep.Secret}}.Encode()),
+				"when": account.FormatTime(at), "reason": reason, "cancel": cancel,
 			}))
 	})
 	return at, err

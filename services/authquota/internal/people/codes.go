@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/credential"
 )
@@ -73,23 +74,17 @@ func normalizeCode(code string) string {
 	return codeReplacer.Replace(strings.ToLower(credential.TypedCode(code)))
 }
 
-// SignInByRecoveryCode completes signing in with a recovery code and marks it as used. It returns
-// CodeUsed for an invalid code.
-func (s *Store) SignInByRecoveryCode(ctx context.Context, half Session, entry Entry, hash string,
-	tried ...AttemptSubject) (Admitted, error) {
-	return s.signInBy(ctx, half, entry, "recovery code", tried, func(tx *accountdb.Tx) error {
-		return useRecoveryCode(tx, half.Account, hash)
-	})
-}
-
 func useRecoveryCode(tx *accountdb.Tx, accountID, hash string) error {
 	if err := tx.Remember(accountID); err != nil {
 		return err
 	}
-	err := one(tx.Model(&codeRow{}).Where("account_id = ? AND hash = ? AND used_at IS NULL", accountID, hash).
-		Update("used_at", database.Micros(tx.Now)))
-	if err != nil {
-		return err
+	used := tx.Model(&codeRow{}).Where("account_id = ? AND hash = ? AND used_at IS NULL", accountID, hash).
+		Update("used_at", database.Micros(tx.Now))
+	if used.Error == nil && used.RowsAffected == 0 {
+		return problem.New(problem.InvalidParameter, "This recovery code is wrong or was already used.")
+	}
+	if used.Error != nil {
+		return used.Error
 	}
 	var left int64
 	if err := tx.Model(&codeRow{}).Where("account_id = ? AND used_at IS NULL", accountID).Count(&left).Error; err != nil {

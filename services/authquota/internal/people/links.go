@@ -31,14 +31,25 @@ const (
 const ResetWait = 72 * time.Hour
 
 // OperatorResetWait is the time between an operator's decision that an authenticator is lost and
-// its
-// removal. No operator can shorten it.
+// its removal. No operator can shorten it.
 const OperatorResetWait = 24 * time.Hour
 
-var linkLives = map[LinkPurpose]time.Duration{
-	LinkConfirm: 24 * time.Hour, LinkReset: time.Hour, LinkNewAddress: 24 * time.Hour, LinkOldAddress: 24 * time.Hour,
-	LinkLost: 24 * time.Hour, LinkKeep: ResetWait,
+// linkKinds has the page that a link opens, and the time for which the link works.
+var linkKinds = map[LinkPurpose]struct {
+	page string
+	life time.Duration
+}{
+	LinkConfirm:    {"/account/confirm", 24 * time.Hour},
+	LinkReset:      {"/account/reset", time.Hour},
+	LinkNewAddress: {"/account/new-address", 24 * time.Hour},
+	LinkOldAddress: {"/account/old-address", 24 * time.Hour},
+	LinkLost:       {"/account/lost-authenticator/confirm", 24 * time.Hour},
+	LinkKeep:       {"/account/lost-authenticator/cancel", ResetWait},
+	LinkUnusable:   {"", 24 * time.Hour},
 }
+
+// Page returns the path of the page that a link of this purpose opens.
+func (p LinkPurpose) Page() string { return linkKinds[p].page }
 
 // Link is a link that was sent.
 type Link struct {
@@ -48,25 +59,11 @@ type Link struct {
 	ExpiresAt time.Time `gorm:"serializer:column"`
 }
 
-// FreshLink is a new link with its secret. Only HashSecret of the secret is stored.
-type FreshLink struct {
-	Link
-
-	Secret string
-}
-
-// NewLink returns a new link.
-func NewLink(purpose LinkPurpose, account, email string, now time.Time) FreshLink {
-	return FreshLink{Link{purpose, account, email, now.Add(linkLives[purpose])}, NewSecret()}
-}
-
 // RequestedAt returns when the link was created.
-func (l Link) RequestedAt() time.Time { return l.ExpiresAt.Add(-linkLives[l.Purpose]) }
+func (l Link) RequestedAt() time.Time { return l.ExpiresAt.Add(-linkKinds[l.Purpose].life) }
 
-// LinkGone returns the error for a link that has expired, was used or never existed.
-func LinkGone() *problem.Error {
-	return problem.New(problem.NotFound, "This link has expired or was already used. Request a new one.")
-}
+var errLinkGone = problem.New(problem.NotFound,
+	"This link has expired or was already used. Request a new one.")
 
 type linkRow struct {
 	Link `gorm:"embedded"`
@@ -77,18 +74,47 @@ type linkRow struct {
 
 func (linkRow) TableName() string { return "links" }
 
-func saveLink(tx *accountdb.Tx, l FreshLink) error {
-	return tx.Create(&linkRow{Link: l.Link, TokenHash: HashSecret(l.Secret)}).Error
+// newLink stores a link to an account and an address, and returns its URL. Only the hash of its
+// secret is stored.
+func newLink(tx *accountdb.Tx, purpose LinkPurpose, accountID, email string) (address string, err error) {
+	secret := NewSecret()
+	row := linkRow{
+		Link:      Link{purpose, accountID, email, tx.Now.Add(linkKinds[purpose].life)},
+		TokenHash: HashSecret(secret),
+	}
+	return tx.Mails.Page(purpose.Page() + "?token=" + secret), tx.Create(&row).Error
+}
+
+// mailNewAddress posts a mail with a new link to an address that is to become that of an account.
+// If an account has it already, the mail says so, and the link is unusable.
+func mailNewAddress(tx *accountdb.Tx, purpose LinkPurpose, accountID, email, template string) error {
+	person, err := byEmail(tx.DB, email)
+	if err != nil {
+		return err
+	}
+	known := person.AccountID != ""
+	if known {
+		purpose = LinkUnusable
+	}
+	link, err := newLink(tx, purpose, accountID, email)
+	if err != nil {
+		return err
+	}
+	if known {
+		template, link = "already-have-account", tx.Mails.Page("/account/sign-in")
+	}
+	return tx.Post(mail.Message{To: email, Template: template, Data: map[string]string{"link": link}})
 }
 
 const usable = "token_hash = ? AND purpose = ? AND used_at IS NULL AND expires_at > ?"
 
-// Link returns the valid link with this secret, or LinkGone.
+// Link returns the link with this secret. It returns not_found if the link has expired, was used or
+// never existed.
 func (s *Store) Link(ctx context.Context, secret string, purpose LinkPurpose) (Link, error) {
 	var row linkRow
 	err := s.db.WithContext(ctx).Take(&row, usable, HashSecret(secret), string(purpose), database.Micros(s.db.Now())).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return Link{}, LinkGone()
+		return Link{}, errLinkGone
 	}
 	return row.Link, database.Outage(err)
 }
@@ -100,7 +126,7 @@ func useLink(tx *accountdb.Tx, secret string, purpose LinkPurpose) (Link, error)
 	err := tx.Raw("UPDATE links SET used_at = ? WHERE "+usable+" RETURNING *",
 		database.Micros(tx.Now), HashSecret(secret), string(purpose), database.Micros(tx.Now)).Scan(&rows).Error
 	if err == nil && len(rows) == 0 {
-		err = LinkGone()
+		err = errLinkGone
 	}
 	if err != nil {
 		return Link{}, err
@@ -123,30 +149,26 @@ func endLinks(tx *accountdb.Tx, accountID string, purposes ...LinkPurpose) error
 	return tx.Remember(accountID)
 }
 
-// RequestAddressChange stores a LinkNewAddress and posts one of two mails to the new address:
-// fresh, which has the link, or known, if another account has the address. It posts notice, with
-// the LinkOldAddress keep, to the current address. Earlier links for an address change stop
-// working.
-func (s *Store) RequestAddressChange(ctx context.Context, l, keep FreshLink, fresh, known, notice mail.Message) error {
+// RequestAddressChange posts a mail with a LinkNewAddress to the new address, or one that says that
+// another account has it, and a mail with a LinkOldAddress to the current one. Earlier links for an
+// address change stop working.
+func (s *Store) RequestAddressChange(ctx context.Context, of Person, email string) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
-		person, err := byEmail(tx.DB, l.Email)
-		if err != nil {
+		if err := endAddressChange(tx, of.Account); err != nil {
 			return err
 		}
-		message := fresh
-		if person.AccountID != "" {
-			l.Purpose, message = LinkUnusable, known
-		}
-		return errors.Join(
-			endAddressChange(tx, l.Account),
-			saveLink(tx, l), saveLink(tx, keep),
-			tx.Record(l.Account, "person.address_change_asked", l.Account, map[string]any{"to": mail.Masked(l.Email)}),
-			tx.Post(message), tx.Post(notice))
+		cancel, err := newLink(tx, LinkOldAddress, of.Account, of.Email)
+		return errors.Join(err,
+			mailNewAddress(tx, LinkNewAddress, of.Account, email, "new-address"),
+			tx.Record(of.Account, "person.address_change_asked", of.Account, map[string]any{"to": mail.Masked(email)}),
+			tx.Post(mail.Message{To: of.Email, Template: "address-change-asked", Data: map[string]string{
+				"to_hint": mail.Masked(email), "cancel": cancel,
+			}}))
 	})
 }
 
 // ChangeAddress sets the new address of a LinkNewAddress and notifies the old one. It returns
-// LinkGone if the link was used or another account has the address.
+// an error if the link was used or another account has the address.
 func (s *Store) ChangeAddress(ctx context.Context, secret string) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		l, err := useLink(tx, secret, LinkNewAddress)
@@ -155,14 +177,14 @@ func (s *Store) ChangeAddress(ctx context.Context, secret string) error {
 		}
 		person, err := lockPerson(tx, l.Account)
 		if problem.Of(err).Code == problem.NotFound {
-			return LinkGone()
+			return errLinkGone
 		}
 		if err != nil {
 			return err
 		}
 		err = tx.Model(&personRow{}).Where("account_id = ?", l.Account).Update("email", l.Email).Error
 		if errors.Is(err, gorm.ErrDuplicatedKey) {
-			return LinkGone()
+			return errLinkGone
 		}
 		if err != nil {
 			return err

@@ -72,13 +72,6 @@ func (s *Store) RemovePasskey(ctx context.Context, accountID, id string) error {
 	})
 }
 
-// SignInByPasskey completes signing in with a verified passkey. It returns
-// credential.ErrPasskeyRejected if the passkey was removed or cloned.
-func (s *Store) SignInByPasskey(ctx context.Context, half Session, entry Entry, used credential.Passkey,
-	tried ...AttemptSubject) (Admitted, error) {
-	return s.signInBy(ctx, half, entry, "passkey", tried, func(tx *accountdb.Tx) error { return usePasskey(tx, used) })
-}
-
 // usePasskey stores the new state of a verified passkey. It rejects a passkey that was removed, and
 // one whose counter did not increase, because the counter value was used before.
 func usePasskey(tx *accountdb.Tx, p credential.Passkey) error {

@@ -7,10 +7,8 @@ import (
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
-	"opportunity.internal/services/authquota/internal/credential"
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
@@ -53,24 +51,25 @@ func (s *Store) ChangePassword(ctx context.Context, current Session, before, aft
 	})
 }
 
-// RequestReset stores a LinkReset for the account with its address and posts the mail. If no
-// account has the address, it does nothing in the same time.
-func (s *Store) RequestReset(ctx context.Context, l FreshLink, message mail.Message) error {
+// RequestReset posts a mail with a LinkReset to an address. If no account has it, it does nothing in
+// the same time.
+func (s *Store) RequestReset(ctx context.Context, email string) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
-		person, err := byEmail(tx.DB, l.Email)
+		person, err := byEmail(tx.DB, email)
 		if err != nil {
 			return err
 		}
-		nobody := person.AccountID == ""
-		if l.Account = person.AccountID; nobody {
-			l.Purpose = LinkUnusable
+		purpose, nobody := LinkReset, person.AccountID == ""
+		if nobody {
+			purpose = LinkUnusable
 		}
-		if err := saveLink(tx, l); err != nil {
+		link, err := newLink(tx, purpose, person.AccountID, email)
+		if err != nil {
 			return err
 		}
 		return tx.DoUnless(nobody, func() error {
 			return errors.Join(
-				tx.Post(message),
+				tx.Post(mail.Message{To: email, Template: "reset-password", Data: map[string]string{"link": link}}),
 				tx.Record(person.AccountID, "person.password_reset_asked", person.AccountID, map[string]any{}))
 		})
 	})
@@ -88,7 +87,7 @@ func (s *Store) ResetPassword(ctx context.Context, secret, passwordHash string, 
 		update := tx.Model(&personRow{}).Where("account_id = ? AND email = ? AND closed_at IS NULL", l.Account, l.Email).
 			Update("password_hash", passwordHash)
 		if update.Error == nil && update.RowsAffected == 0 {
-			return LinkGone() // the account has another address by now, or none
+			return errLinkGone // the account has another address by now, or none
 		}
 		if update.Error != nil {
 			return update.Error
@@ -103,66 +102,3 @@ func (s *Store) ResetPassword(ctx context.Context, secret, passwordHash string, 
 			tx.Post(mail.Message{To: l.Email, Template: "password-changed"}))
 	})
 }
-
-// confirmBy records a proven factor for a session, which use marks as used, and forgives the
-// attempts.
-func (s *Store) confirmBy(ctx context.Context, current Session, factor string, tried []AttemptSubject,
-	use func(tx *accountdb.Tx) error) (secret string, err error) {
-	return accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (string, error) {
-		if err := use(tx); err != nil {
-			return "", err
-		}
-		secret, err := rotateSecret(tx, current)
-		if err != nil {
-			return "", err
-		}
-		return secret, errors.Join(forgive(tx, tried),
-			tx.Record(current.Account, "person.confirm", current.ID, map[string]any{"factor": factor}))
-	})
-}
-
-// ConfirmByPassword confirms a session with a valid password. hash is the hash that it was verified
-// against.
-func (s *Store) ConfirmByPassword(ctx context.Context, current Session, hash string,
-	tried ...AttemptSubject) (secret string, err error) {
-	return s.confirmBy(ctx, current, "password", tried, func(tx *accountdb.Tx) error {
-		person, err := lockPerson(tx, current.Account)
-		if err == nil && person.PasswordHash != hash {
-			err = errChanged
-		}
-		return err
-	})
-}
-
-// ConfirmByCode confirms a session with the step of a valid code, and marks it as used.
-func (s *Store) ConfirmByCode(ctx context.Context, current Session, step int64,
-	tried ...AttemptSubject) (secret string, err error) {
-	return s.confirmBy(ctx, current, "authenticator", tried, func(tx *accountdb.Tx) error {
-		if err := useStep(tx, current.Account, step); err != nil {
-			return err
-		}
-		return keepFactor(tx, current.Account) // it is not lost
-	})
-}
-
-// ConfirmByPasskey confirms a session with a verified passkey. It returns
-// credential.ErrPasskeyRejected if the passkey was removed or cloned.
-func (s *Store) ConfirmByPasskey(ctx context.Context, current Session, used credential.Passkey,
-	tried ...AttemptSubject) (secret string, err error) {
-	return s.confirmBy(ctx, current, "passkey", tried, func(tx *accountdb.Tx) error {
-		if err := usePasskey(tx, used); err != nil {
-			return err
-		}
-		return keepFactor(tx, current.Account)
-	})
-}
-
-// ConfirmFailed records a failed confirmation of a session.
-func (s *Store) ConfirmFailed(ctx context.Context, current Session, factor string) error {
-	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
-		return tx.Record(current.Account, "person.confirm_failed", current.ID, map[string]any{"factor": factor})
-	})
-}
-
-// errChanged is returned when a concurrent change was made first.
-var errChanged = problem.New(problem.InvalidParameter, "This was changed in the meantime. Reload the page.")

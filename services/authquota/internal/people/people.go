@@ -65,16 +65,6 @@ type NewSeed struct {
 	Created bool   // by this request: the browser did not show it before
 }
 
-// CodeUsed returns the error for a code that was used before.
-func CodeUsed() *problem.Error {
-	return problem.New(problem.InvalidParameter, "This code was already used. Wait for the next one.")
-}
-
-// Suspended returns the error for closing a suspended account.
-func Suspended() error {
-	return problem.New(problem.InvalidParameter, "Your account is suspended. You can close it when it is resumed.")
-}
-
 type personRow struct {
 	AccountID       string `gorm:"primaryKey"`
 	Email           string
@@ -191,7 +181,8 @@ func (s *Store) CloseAccount(ctx context.Context, accountID string) error {
 			return err
 		}
 		if closed.SuspendedAt != nil { // otherwise the address could be used for a new account
-			return Suspended()
+			return problem.New(problem.InvalidParameter,
+				"Your account is suspended. You can close it when it is resumed.")
 		}
 		person, err := lockPerson(tx, accountID)
 		if err != nil {

@@ -10,26 +10,17 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
-	"opportunity.internal/services/authquota/internal/mail"
 )
 
-// RequestSignUp stores a LinkConfirm and posts one of two mails: fresh, which has the link, or
-// known, if an account has the address.
-func (s *Store) RequestSignUp(ctx context.Context, l FreshLink, fresh, known mail.Message) error {
+// RequestSignUp posts a mail with a LinkConfirm to an address, or one that says that an account has
+// it already.
+func (s *Store) RequestSignUp(ctx context.Context, email string) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
-		person, err := byEmail(tx.DB, l.Email)
-		if err != nil {
-			return err
-		}
-		message := fresh
-		if person.AccountID != "" {
-			l.Purpose, message = LinkUnusable, known
-		}
-		return errors.Join(saveLink(tx, l), tx.Post(message))
+		return mailNewAddress(tx, LinkConfirm, "", email, "confirm-address")
 	})
 }
 
-// SignUp creates the account of a link and starts a halfway session. It returns LinkGone if the
+// SignUp creates the account of a link and starts a halfway session. It returns an error if the
 // link was used or another account has the address.
 func (s *Store) SignUp(ctx context.Context, secret, passwordHash string, entry Entry) (Admitted, error) {
 	return accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (Admitted, error) {
@@ -44,7 +35,7 @@ func (s *Store) SignUp(ctx context.Context, secret, passwordHash string, entry E
 		person := personRow{AccountID: a.ID, Email: l.Email, PasswordHash: passwordHash, CreatedAt: database.Micros(tx.Now)}
 		err = tx.Create(&person).Error
 		if errors.Is(err, gorm.ErrDuplicatedKey) {
-			return Admitted{}, LinkGone()
+			return Admitted{}, errLinkGone
 		}
 		if err == nil {
 			err = tx.Record(a.ID, "person.sign_up", a.ID, map[string]any{"tier": a.Granted})
@@ -109,17 +100,17 @@ func (s *Store) SignInHalfway(ctx context.Context, accountID string, entry Entry
 	})
 }
 
-// signInBy completes signing in with a second factor, which use marks as used.
-func (s *Store) signInBy(ctx context.Context, half Session, entry Entry, factor string, tried []AttemptSubject,
-	use func(tx *accountdb.Tx) error) (Admitted, error) {
+// SignIn completes signing in with a second factor.
+func (s *Store) SignIn(ctx context.Context, half Session, entry Entry, by Proof, tried ...AttemptSubject) (Admitted,
+	error) {
 	return accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (Admitted, error) {
-		if err := use(tx); err != nil {
+		if err := by.use(tx, half.Account); err != nil {
 			return Admitted{}, err
 		}
 		if err := forgive(tx, tried); err != nil {
 			return Admitted{}, err
 		}
-		return complete(tx, half, entry, factor)
+		return complete(tx, half, entry, by.factor)
 	})
 }
 

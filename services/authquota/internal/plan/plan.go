@@ -2,7 +2,7 @@
 //
 // Billing reports an entitlement in versions, and the newest counts (Store.Entitle). News and
 // EndNews decide which mail a person gets about it. CancelClosed cancels the plans of closed
-// accounts by Billing, the client of that service. An Offer is a tier on a page.
+// accounts at billing. An Offer is a tier on a page.
 package plan
 
 import (
@@ -17,6 +17,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
@@ -259,7 +260,7 @@ func (s *Store) DeleteCancel(ctx context.Context, p PendingCancel) error {
 // account: a later version may be a payment on a checkout session that was still open. Cancelling a
 // subscription that does not renew has no effect. The pending state is derived from the account and
 // its entitlement, so it cannot be lost.
-func (s *Store) CancelClosed(ctx context.Context, seller *Billing) (left int, err error) {
+func (s *Store) CancelClosed(ctx context.Context, seller *peer.Client) (left int, err error) {
 	pending, err := s.PendingCancels(ctx, cancelBatch)
 	if err != nil || len(pending) == 0 {
 		return 0, err
@@ -270,7 +271,7 @@ func (s *Store) CancelClosed(ctx context.Context, seller *Billing) (left int, er
 	left = len(pending)
 	var failures []error
 	for _, p := range pending {
-		_, err := seller.Cancel(ctx, p.Account)
+		err := seller.Post(ctx, SubscriptionPath(p.Account)+"/cancel", struct{}{}, new(api.Subscription))
 		if err == nil {
 			err = s.DeleteCancel(ctx, p)
 		}

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/services/authquota/internal/credential"
-	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/people"
 )
 
@@ -39,13 +38,9 @@ func (db DB) SignUp(t testing.TB, email string) Member {
 	ctx, store := t.Context(), people.NewStore(db.DB)
 	hashed, err := hash()
 	require.NoError(t, err)
-	confirm := people.NewLink(people.LinkConfirm, "", email, db.Now())
-	message := mail.Message{
-		To: email, Template: "confirm-address", Data: map[string]string{"link": "https://api.example/account"},
-	}
-	require.NoError(t, store.RequestSignUp(ctx, confirm, message, message))
+	require.NoError(t, store.RequestSignUp(ctx, email))
 	entry := people.Entry{Client: people.Client{Agent: "Firefox on Linux", Network: "203.0.113.0/24"}}
-	admitted, err := store.SignUp(ctx, confirm.Secret, hashed, entry)
+	admitted, err := store.SignUp(ctx, db.linkSecret(t, email), hashed, entry)
 	require.NoError(t, err)
 	half, _, err := store.Session(ctx, admitted.Session)
 	require.NoError(t, err)
@@ -60,6 +55,16 @@ func (db DB) SignUp(t testing.TB, email string) Member {
 	full, err := store.ConfirmAuthenticator(ctx, half, entry, seed, 0, hashes)
 	require.NoError(t, err)
 	return Member{Account: half.Account, Session: full.Session, Device: full.Device, Seed: seed.Seed, Codes: codes}
+}
+
+// linkSecret gives the link to sign up with an address a new secret, because only the hash of its
+// own is stored, and returns it.
+func (db DB) linkSecret(t testing.TB, email string) string {
+	t.Helper()
+	secret := people.NewSecret()
+	require.NoError(t, db.Exec("UPDATE links SET token_hash = ? WHERE email = ? AND purpose = ?",
+		people.HashSecret(secret), email, people.LinkConfirm).Error)
+	return secret
 }
 
 // Person signs a person up and removes all mails. It returns the account and the secret of the

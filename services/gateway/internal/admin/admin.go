@@ -26,21 +26,23 @@ type Owners map[string]*proxy.Service
 
 // Handler returns the handler of the admin listener. ready serves /readyz.
 func Handler(tokens Tokens, owners Owners, ready http.Handler, errorWriter problem.Writer) http.Handler {
-	endpoints := newTable(owners)
+	endpoints, patterns := newTable(owners)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/readyz" {
 			telemetry.SetRoute(r.Context(), "/readyz")
 			ready.ServeHTTP(w, r)
 			return
 		}
-		endpoint, known, allowed := endpoints.find(r)
+		_, pattern := patterns.Handler(r)
+		methods, known := endpoints[pattern]
 		if !known || path.Clean(r.URL.Path) != r.URL.Path || r.URL.RawPath != "" {
 			errorWriter.Write(w, r, problem.NoEndpoint())
 			return
 		}
-		resource, _, _ := strings.Cut(endpoint.path, "/")
+		resource, _, _ := strings.Cut(strings.TrimPrefix(pattern, Prefix), "/")
 		telemetry.SetRoute(r.Context(), Prefix+resource)
 		sender, err := tokens.operator(r)
+		endpoint, allowed := methods[r.Method]
 		switch {
 		case err != nil:
 			errorWriter.Write(w, r, err)

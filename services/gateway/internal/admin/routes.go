@@ -89,33 +89,20 @@ func (e route) allows(role api.Role) bool {
 
 func (e route) takesFile() bool { return e.path == "listings/import" || e.path == "events/append" }
 
-type table struct {
-	mux    *http.ServeMux
-	routes map[string]route // by pattern
-}
-
-func newTable(owners Owners) table {
-	t := table{http.NewServeMux(), map[string]route{}}
+// newTable returns the routes of the services by the pattern of their path, then by method, and a
+// mux that finds the pattern of a request.
+func newTable(owners Owners) (map[string]map[string]route, *http.ServeMux) {
+	table, patterns := map[string]map[string]route{}, http.NewServeMux()
 	for _, e := range routes {
-		if owners[e.service] != nil || e.service == peer.Gateway {
-			pattern := e.method + " " + Prefix + e.path
-			t.mux.Handle(pattern, http.NotFoundHandler()) // only the pattern is used
-			t.routes[pattern] = e
+		if owners[e.service] == nil && e.service != peer.Gateway {
+			continue
 		}
-	}
-	return t
-}
-
-// find returns the route of the request. If only other methods have its path, it returns the route
-// of one of them, and allowed is false.
-func (t table) find(r *http.Request) (e route, known, allowed bool) {
-	other := *r
-	for _, method := range []string{r.Method, http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
-		other.Method = method
-		_, pattern := t.mux.Handler(&other)
-		if e, known = t.routes[pattern]; known {
-			return e, true, method == r.Method
+		pattern := Prefix + e.path
+		if table[pattern] == nil {
+			table[pattern] = map[string]route{}
+			patterns.Handle(pattern, http.NotFoundHandler())
 		}
+		table[pattern][e.method] = e
 	}
-	return route{}, false, false
+	return table, patterns
 }

@@ -14,13 +14,18 @@ import (
 func TestRejectionsNameTheLimitAndTheWait(t *testing.T) {
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	d := Decision{Limits: api.Limits{PerMinute: 10, PerDay: 100}, Clock: noon, Day: Day(noon.Unix() / 86400)}
-	minute, day, service := d, d, d
-	minute.MinuteFull, minute.Room = true, 22*time.Second+time.Millisecond
-	day.DayFull, service.ServiceFull = true, true
+	d.Room = 22*time.Second + time.Millisecond
+	minute, day, base, service := d, d, d, d
+	minute.MinuteFull = true
+	day.MinuteFull, day.DayFull = true, true
+	base.MinuteFull, base.DayFull, base.BaseFull = true, true, true
+	service.MinuteFull, service.DayFull, service.BaseFull, service.ServiceFull = true, true, true, true
 	for want, d := range map[string]Decision{
 		"Minute limit reached (10 requests in any 60 seconds). Retry in 23 seconds.":                       minute,
 		"Daily limit reached (100 requests per UTC day; it resets at 00:00 UTC). Retry in 43200 seconds.":  day,
 		"Daily capacity reached (shared by all accounts; it resets at 00:00 UTC). Retry in 43200 seconds.": service,
+		"Daily capacity of the free tier reached (shared by all of its accounts; it resets at 00:00 UTC). " +
+			"Retry in 43200 seconds.": base,
 	} {
 		require.Equal(t, want, d.Problem().Message)
 		require.Equal(t, d.RetryAfter(), d.Problem().RetryAfter)

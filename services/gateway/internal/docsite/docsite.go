@@ -31,12 +31,11 @@ import (
 
 	"opportunity.internal/docs"
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/apidoc"
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
 )
 
-//go:embed *.html errors.md reference.md operation.md schemas.md sdk.md static
+//go:embed *.html errors.md reference.md operation.md schemas.md sdk.md *.txt *.xml static
 var files embed.FS
 
 // Site holds the rendered documents.
@@ -45,7 +44,7 @@ type Site struct {
 	operator  Operator
 	assets    pages.Files
 	layout    *template.Template
-	sources   *texttemplate.Template // Markdown pages that are made from tables
+	sources   *texttemplate.Template // documents that are made from tables
 	markdown  goldmark.Markdown
 	firstCall string
 	documents atomic.Pointer[map[string]document] // by path
@@ -78,10 +77,9 @@ const noContact = "The operator has not published a contact."
 // New renders the site for the service at publicURL with the texts and contacts of its operator.
 // Documents that state limits are unavailable until Show sets the figures.
 func New(publicURL string, by Operator) (*Site, error) {
-	transformers := parser.WithASTTransformers(util.Prioritized(safeLinks{}, 1000),
-		util.Prioritized(stackedTables{}, 1000), util.Prioritized(permalinks{}, 1000))
 	s := &Site{publicURL: publicURL, operator: by, markdown: goldmark.New(goldmark.WithExtensions(extension.GFM),
-		goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithAttribute(), transformers),
+		goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithAttribute(),
+			parser.WithASTTransformers(util.Prioritized(adjust{}, 1000))),
 		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(codeBlocks{}, 100))))}
 	functions := template.FuncMap{"asset": s.asset, "code": codeHTML, "instant": instant}
 	var err error
@@ -94,7 +92,7 @@ func New(publicURL string, by Operator) (*Site, error) {
 	if _, err = s.layout.ParseFS(files, "*.html"); err != nil {
 		return nil, err
 	}
-	if s.sources, err = texttemplate.New("").Funcs(referenceFunctions).ParseFS(files, "*.md"); err != nil {
+	if s.sources, err = texttemplate.New("").Funcs(referenceFunctions).ParseFS(files, "*.md", "*.txt", "*.xml"); err != nil {
 		return nil, err
 	}
 	if s.firstCall, err = firstCall(); err != nil {
@@ -146,37 +144,55 @@ func (r rendering) limited() error {
 		}
 		at := path(p.Slug)
 		text, cache := r.local(source)
-		if cache == withheld {
-			r.withhold(at, markdownPath(at))
-		} else if _, ok := r.documents[at]; !ok || cache == revalidated {
-			err = r.markdownPage(page{Path: at, Title: p.Title, Description: p.Description, cache: cache}, text)
+		if _, ok := r.documents[at]; ok && cache == cached {
+			continue
 		}
-		if err != nil {
+		if err := r.markdownPage(page{Path: at, Title: p.Title, Description: p.Description, cache: cache}, text); err != nil {
 			return err
 		}
 	}
 	text, cache := r.local(api.OpenAPIYAML)
-	if cache == withheld {
-		r.withhold("/openapi.yaml", "/openapi.json")
-		doc, err := apidoc.Published()
-		if err != nil {
-			return err
-		}
-		for _, e := range referencePages(doc) {
-			r.withhold(e.Path, markdownPath(e.Path))
-		}
-		return r.front()
-	}
 	return errors.Join(r.front(), r.reference(text, cache), r.description(text, cache))
 }
 
+// source returns a document that is made from a table, as text.
+func (r rendering) source(name string, table any) (string, error) {
+	var text strings.Builder
+	err := r.sources.ExecuteTemplate(&text, name, table)
+	return text.String(), err
+}
+
 func (r rendering) errorCodes() error {
-	var text bytes.Buffer
-	if err := r.sources.ExecuteTemplate(&text, "errors.md", problem.Table); err != nil {
+	text, err := r.source("errors.md", problem.Table)
+	if err != nil {
 		return err
 	}
 	p := page{Path: errorsPath, Title: errorsTitle, Description: errorsDescription, cache: cached}
-	return r.markdownPage(p, text.String())
+	return r.markdownPage(p, text)
+}
+
+// forCrawlers adds what search engines and models read first. llms.txt, in the form of
+// https://llmstxt.org, lists the Markdown texts of the pages that have one.
+func (r rendering) forCrawlers() error {
+	table := map[string]any{
+		"URL": r.publicURL, "Name": siteName, "Description": frontDescription, "Groups": docs.Groups, "Entries": entries(),
+		"Text": func(page string) string {
+			if _, ok := r.documents[markdownPath(page)]; ok {
+				return markdownPath(page)
+			}
+			return page
+		},
+	}
+	for name, kind := range map[string]string{
+		"robots.txt": "text/plain; charset=utf-8", "llms.txt": "text/plain; charset=utf-8", "sitemap.xml": "application/xml",
+	} {
+		text, err := r.source(name, table)
+		if err != nil {
+			return err
+		}
+		r.add("/"+name, kind, []byte(text), cached)
+	}
+	return nil
 }
 
 func (r rendering) static() {
@@ -247,13 +263,10 @@ func path(slug string) string {
 	return "/docs/" + slug
 }
 
+// add adds a document, unless its figures are unknown: then it only adds the path.
 func (r rendering) add(path, kind string, content []byte, cache string) {
-	r.documents[path] = newDocument(kind, content, cache)
-}
-
-func (r rendering) withhold(paths ...string) {
-	for _, path := range paths {
-		r.documents[path] = document{}
+	if r.documents[path] = (document{}); cache != withheld {
+		r.documents[path] = newDocument(kind, content, cache)
 	}
 }
 

@@ -34,13 +34,14 @@ type page struct {
 	cache    string    // Cache-Control
 }
 
-// add adds the page.
 func (r rendering) page(p page) error {
 	p.Canonical = r.publicURL + p.Path
 	content, err := r.layoutPage(p)
-	d := newDocument("text/html; charset=utf-8", content, p.cache)
-	d.sections = p.sections
-	r.documents[p.Path] = d
+	r.add(p.Path, "text/html; charset=utf-8", content, p.cache)
+	if d := r.documents[p.Path]; d.content != nil {
+		d.sections = p.sections
+		r.documents[p.Path] = d
+	}
 	return err
 }
 
@@ -69,9 +70,7 @@ const fewestContents = 3 // headings from which on a page lists them
 func contentsOf(document ast.Node, source []byte) (all []pages.Link) {
 	for n := document.FirstChild(); n != nil; n = n.NextSibling() {
 		if h, ok := n.(*ast.Heading); ok && h.Level == 2 {
-			id, _ := h.AttributeString("id")
-			anchor, _ := id.([]byte)
-			all = append(all, pages.Link{Path: "#" + string(anchor), Label: string(plainText(h, source))})
+			all = append(all, pages.Link{Path: "#" + anchorOf(h), Label: plainText(h, source)})
 		}
 	}
 	if len(all) < fewestContents {

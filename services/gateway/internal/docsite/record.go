@@ -2,7 +2,6 @@ package docsite
 
 import (
 	"encoding/json"
-	"html/template"
 	"strings"
 	"time"
 
@@ -46,13 +45,13 @@ func (s *Site) RecordPage(public api.PublicRecord) ([]byte, error) {
 	if public.Free {
 		data["Events"] = public.Events
 	}
-	var body strings.Builder
-	if err := s.layout.ExecuteTemplate(&body, "record.html", data); err != nil {
+	body, err := s.body("record.html", data)
+	if err != nil {
 		return nil, err
 	}
 	return s.layoutPage(page{
 		Path: RecordPath + rec.ID, Title: rec.Company.Name, Wide: true, Canonical: url,
 		Description: "Verification status, dates and proof of the record of " + rec.Company.Name + ".",
-		Body:        template.HTML(body.String()), //nolint:gosec // a template's output
+		Body:        body,
 	})
 }

@@ -1,7 +1,6 @@
 package docsite
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -70,12 +69,12 @@ func (r rendering) reference(source, cache string) error {
 		case len(data) - 1:
 			name = "schemas.md"
 		}
-		var text bytes.Buffer
-		if err := r.sources.ExecuteTemplate(&text, name, data[i]); err != nil {
+		text, err := r.source(name, data[i])
+		if err != nil {
 			return err
 		}
 		if err := r.markdownPage(page{Path: e.Path, Title: e.Title, Description: e.Description, Sides: name == "operation.md",
-			cache: cache}, text.String()); err != nil {
+			cache: cache}, text); err != nil {
 			return err
 		}
 	}

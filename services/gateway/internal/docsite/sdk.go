@@ -1,7 +1,6 @@
 package docsite
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"path/filepath"
@@ -32,16 +31,15 @@ func (r rendering) sdkPages() error {
 		sum := sha256.Sum256(content)
 		sums[name] = hex.EncodeToString(sum[:])
 	}
-	var text bytes.Buffer
-	err = r.sources.ExecuteTemplate(&text, "sdk.md", map[string]any{
+	text, err := r.source("sdk.md", map[string]any{
 		"URL": r.publicURL, "Tarball": sdk.Tarball, "Wheel": sdk.Wheel, "Module": sdk.Module, "Command": sdk.Command,
 		"Sums": sums, "Version": sdk.Version,
 	})
 	if err != nil {
 		return err
 	}
-	if err := r.markdownPage(page{Path: sdkPath, Title: sdkTitle, Description: sdkDescription, cache: cached},
-		text.String()); err != nil {
+	p := page{Path: sdkPath, Title: sdkTitle, Description: sdkDescription, cache: cached}
+	if err := r.markdownPage(p, text); err != nil {
 		return err
 	}
 	r.documents["/sdk"] = r.documents[sdkPath]

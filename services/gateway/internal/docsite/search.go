@@ -2,10 +2,10 @@ package docsite
 
 import (
 	"cmp"
-	"html/template"
 	"maps"
 	"math"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -30,44 +30,46 @@ const (
 type section struct {
 	Path, Page, Title string // Path has the anchor
 
-	text string
-	// The number of each word by its stem: of the text and the title of the section, the title of
-	// its page, and, at its beginning, what the page is about.
-	inText, inTitle, ofPage, about map[string]int
+	text    string
+	weights map[string]float64 // how much the section is about a word, by its stem
 }
 
 // sectionsOf returns the sections of a Markdown page. Blocks before the first heading with an
 // anchor belong to the page itself.
 func sectionsOf(p page, document ast.Node, source []byte) []section {
-	all := []section{{Path: p.Path, Page: p.Title, Title: p.Title}}
+	all := []section{{Path: p.Path, Page: p.Title, Title: p.Title, text: p.Description}}
 	for n := document.FirstChild(); n != nil; n = n.NextSibling() {
 		h, ok := n.(*ast.Heading)
 		switch {
 		case ok && h.Level > 1:
-			id, _ := h.AttributeString("id")
-			anchor, _ := id.([]byte)
-			all = append(all, section{Path: p.Path + "#" + string(anchor), Page: p.Title, Title: string(plainText(h, source))})
+			all = append(all, section{Path: p.Path + "#" + anchorOf(h), Page: p.Title, Title: plainText(h, source)})
 		case !ok:
-			all[len(all)-1].text += string(textOf(n, source)) + " "
+			last := &all[len(all)-1]
+			last.text = strings.TrimPrefix(last.text+" "+plainText(n, source), " ")
 		}
 	}
-	all[0].text, all[0].about = p.Description+" "+all[0].text, count(p.Description)
 	for i := range all {
-		s := &all[i]
-		s.text = strings.Join(strings.Fields(s.text), " ")
-		s.inText, s.inTitle, s.ofPage = count(s.text), count(s.Title), count(p.Title)
+		all[i].weigh()
+	}
+	for word := range count(p.Description) {
+		all[0].weights[word] += 0.7
 	}
 	return all
 }
 
-func textOf(n ast.Node, source []byte) (out []byte) {
-	if n.Type() == ast.TypeInline || !n.HasChildren() || n.FirstChild().Type() == ast.TypeInline {
-		return plainText(n, source)
+// weigh sets the weights. The title counts most, then that of the page, then each occurrence in the
+// text less than the one before.
+func (s *section) weigh() {
+	s.weights = map[string]float64{}
+	for word, n := range count(s.text) {
+		s.weights[word] = float64(n) / float64(n+2)
 	}
-	for child := n.FirstChild(); child != nil; child = child.NextSibling() {
-		out = append(append(out, textOf(child, source)...), ' ')
+	for i, title := range []string{s.Page, s.Title} {
+		words := count(title)
+		for word := range words {
+			s.weights[word] += float64(i+1) / math.Sqrt(float64(len(words)))
+		}
 	}
-	return out
 }
 
 func count(text string) map[string]int {
@@ -103,11 +105,12 @@ func stem(word string) string {
 var common = count("a an and any are at be can do does for from get how i if in is it many me much my of on or one " +
 	"the there they this to what when where which who why will with you your")
 
+// result is a section that has a word of the query, marked as Match between the texts around it.
 type result struct {
 	section
 
-	Excerpt template.HTML
-	rank    float64
+	Before, Match, After string
+	rank                 float64
 }
 
 // search returns for each page the section that fits a query best, the best first.
@@ -139,80 +142,41 @@ func search(sections []section, query string) []result {
 		return cmp.Or(cmp.Compare(b.rank, a.rank), cmp.Compare(a.Path, b.Path))
 	})
 	all = all[:min(len(all), maxResults)]
+	first := regexp.MustCompile(`(?i)(?:^|[^\pL\pN])((?:` + strings.Join(words, "|") + `)[\pL\pN]*)`)
 	for i := range all {
-		all[i].Excerpt = all[i].excerpt(words)
+		all[i].excerpt(first)
 	}
 	return all
 }
 
-// rank is 0 if the section does not have the word or one that begins with it. The title counts
-// most, then that of the page.
+// rank returns the weight of a word or, if greater, of one that begins with it; 0 if the section has
+// neither.
 func (s section) rank(word string) float64 {
-	n := float64(occurrences(s.inText, word))
-	rank := n / (n + 2)
-	if occurrences(s.inTitle, word) > 0 {
-		rank += 2 / math.Sqrt(float64(len(s.inTitle)))
-	}
-	if occurrences(s.ofPage, word) > 0 {
-		rank += 1 / math.Sqrt(float64(len(s.ofPage)))
-	}
-	if occurrences(s.about, word) > 0 {
-		rank += 0.7
+	rank := s.weights[word]
+	for w, weight := range s.weights {
+		if len(word) > 3 && strings.HasPrefix(w, word) {
+			rank = max(rank, weight)
+		}
 	}
 	return rank
 }
 
-// occurrences counts a word, and if there is none, those that begin with it.
-func occurrences(words map[string]int, word string) int {
-	n := words[word]
-	if n > 0 || len(word) < 4 {
-		return n
+// excerpt sets the text around the first match of a pattern's group, or the beginning.
+func (r *result) excerpt(pattern *regexp.Regexp) {
+	at, end := 0, 0
+	if match := pattern.FindStringSubmatchIndex(r.text); match != nil {
+		at, end = match[2], match[3]
 	}
-	for w, of := range words {
-		if strings.HasPrefix(w, word) {
-			n += of
-		}
-	}
-	return n
-}
-
-// excerpt returns the text around the first word that the text has, with this word marked.
-func (s section) excerpt(words []string) template.HTML {
-	lower, at := strings.ToLower(s.text), -1
-	for _, w := range words {
-		if i := strings.Index(" "+lower, " "+w); i >= 0 && (at < 0 || i < at) {
-			at = i
-		}
-	}
-	end := 0
-	if at < 0 || len(lower) != len(s.text) { // lower case may be longer in UTF-8
-		at = 0
-	} else {
-		end = len(s.text) - len(strings.TrimLeftFunc(s.text[at:], isWord))
-	}
-	from, to := boundary(s.text, at-excerpt), boundary(s.text, end+excerpt)
-	var out strings.Builder
+	from, to := max(0, at-excerpt), min(len(r.text), end+excerpt)
+	// the bounds may split characters
+	r.Before, r.Match, r.After = strings.ToValidUTF8(r.text[from:at], ""), r.text[at:end],
+		strings.ToValidUTF8(r.text[end:to], "")
 	if from > 0 {
-		out.WriteString("… ")
+		r.Before = "… " + r.Before
 	}
-	out.WriteString(template.HTMLEscapeString(s.text[from:at]))
-	if end > at {
-		out.WriteString("<mark>" + template.HTMLEscapeString(s.text[at:end]) + "</mark>")
+	if to < len(r.text) {
+		r.After += " …"
 	}
-	out.WriteString(template.HTMLEscapeString(s.text[max(at, end):to]))
-	if to < len(s.text) {
-		out.WriteString(" …")
-	}
-	return template.HTML(out.String()) //nolint:gosec // escaped
-}
-
-// boundary returns the beginning of the character at a position, which may lie outside the text.
-func boundary(text string, at int) int {
-	at = min(max(at, 0), len(text))
-	for at > 0 && at < len(text) && !utf8.RuneStart(text[at]) {
-		at--
-	}
-	return at
 }
 
 func (s *Site) searchPage(query string) ([]byte, error) {

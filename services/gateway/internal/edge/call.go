@@ -35,10 +35,7 @@ func (e *Edge) resolve(x *exchange) error {
 	if p != nil {
 		x.caller = p
 	}
-	if err != nil {
-		return upstream{err}
-	}
-	return nil
+	return fromService(err)
 }
 
 // admit charges a call to the account of its principal, runs the further steps, and refunds the
@@ -106,10 +103,13 @@ func (e *Edge) decide(x *exchange) error {
 }
 
 func forward(service *proxy.Service) step {
-	return func(x *exchange) (err error) {
-		x.response, err = service.Forward(x.Request, x.path, x.caller.Caller)
-		return fromService(err)
-	}
+	return func(x *exchange) error { return x.take(service.Forward(x.Request, x.path, x.caller.Caller)) }
+}
+
+// take keeps the response of a service for the last step.
+func (x *exchange) take(response proxy.Response, err error) error {
+	x.response = response
+	return fromService(err)
 }
 
 func fromService(err error) error {

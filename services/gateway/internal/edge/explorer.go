@@ -30,8 +30,7 @@ func (e *Edge) explore(x *exchange) error {
 	response, err := e.Account.Page(r, x.path, form, client)
 	// such as a redirect to the sign-in, or a problem of the form
 	if err != nil || response.Header.Get(api.ExplorerHeader) == "" {
-		x.response = response
-		return fromService(err)
+		return x.take(response, err)
 	}
 	response.Body.Close()
 	var call api.ExplorerCall
@@ -47,8 +46,7 @@ func (e *Edge) explore(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	x.response, err = e.Account.Explored(r, x.path, body, client)
-	return fromService(err)
+	return x.take(e.Account.Explored(r, x.path, body, client))
 }
 
 // explorerCall makes a call and returns its response, which can be an error of the API. An error

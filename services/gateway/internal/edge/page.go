@@ -30,8 +30,7 @@ func (e *Edge) page(service *proxy.Service) step {
 			return err
 		}
 		defer release()
-		x.response, err = service.Page(x.Request, x.path, form, client)
-		return fromService(err)
+		return x.take(service.Page(x.Request, x.path, form, client))
 	}
 }
 
@@ -47,14 +46,10 @@ func (e *Edge) webhook(x *exchange) error {
 		return err
 	}
 	defer release()
-	x.response, err = e.Billing.Event(x.Request, x.path, event, client)
-	return fromService(err)
+	return x.take(e.Billing.Event(x.Request, x.path, event, client))
 }
 
-func (e *Edge) document(x *exchange) (err error) {
-	x.response, err = e.History.Forward(x.Request, x.path, "")
-	return fromService(err)
-}
+func (e *Edge) document(x *exchange) error { return x.take(e.History.Forward(x.Request, x.path, "")) }
 
 func (e *Edge) doc(x *exchange) error {
 	x.Abort()

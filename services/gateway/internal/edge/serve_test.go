@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -42,7 +43,13 @@ func TestRequestsThatNeedNoService(t *testing.T) {
 		{method: "PURGE", path: "/mcp", status: 405, allow: http.MethodPost},
 		{method: "PURGE", path: "/nothing", status: 404},
 		{method: "GET", path: "/api/jobs", status: 401, text: "missing_api_key"},
+		{method: "HEAD", path: "/api/v1/opportunities?country=zzz", status: 401},
 		{method: "GET", path: "/nothing", status: 404, text: "nothing at this address"},
+		{method: "OPTIONS", path: "/nothing", status: 404},
+		{method: "GET", path: "/internal/v1/listings", status: 404},
+		{method: "GET", path: "/operator/v1/keys", status: 404},
+		{method: "GET", path: "/readyz", status: 404},
+		{method: "GET", path: "/metrics", status: 404},
 		{method: "GET", path: "/billing/sandbox", status: 404},
 		{method: "POST", path: string(opWebhook), status: 404},
 		{method: "GET", path: "/docs", status: 200},
@@ -54,6 +61,7 @@ func TestRequestsThatNeedNoService(t *testing.T) {
 		require.Equal(t, c.status, w.Code, "%s %s: %s", c.method, c.path, w.Body)
 		require.Equal(t, c.allow, w.Header().Get("Allow"))
 		require.Contains(t, w.Body.String(), c.text)
+		require.Equal(t, c.status == 401, w.Header().Get("Www-Authenticate") == "Bearer")
 	}
 }
 
@@ -82,6 +90,39 @@ func TestWebhookNeedsASignature(t *testing.T) {
 	w = e.send(t, http.MethodPost, string(opWebhook), "{}", proxy.SignatureHeader, "s")
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Equal(t, "received", w.Body.String())
+}
+
+// A form or an event is forwarded whole or not at all.
+func TestBodiesHaveTheLimitOfTheirKind(t *testing.T) {
+	for path, limit := range map[string]int{"/account/keys": 64 << 10, "/billing/sandbox": 64 << 10,
+		string(opWebhook): 256 << 10} {
+		largest := strings.Repeat("a", limit)
+		for _, c := range []struct {
+			body io.Reader
+			text string // of the error; empty: the body is forwarded
+		}{
+			{strings.NewReader(largest), ""},
+			{strings.NewReader(largest + "a"), fmt.Sprintf("at most %d KiB", limit>>10)},
+			{io.MultiReader(strings.NewReader(largest + "a")), fmt.Sprintf("at most %d KiB", limit>>10)}, // of unknown length
+			{io.MultiReader(strings.NewReader("half"), broken{}), "did not arrive completely"},
+		} {
+			e, received := newEdge(t), ""
+			e.Account = behind(t, func(r *http.Request) (*http.Response, error) {
+				body, err := io.ReadAll(r.Body)
+				received = string(body)
+				return reply(http.StatusOK, strings.NewReader("page"), "Content-Type", htmlType), err
+			})
+			e.Billing = e.Account
+			h, err := e.Handler()
+			require.NoError(t, err)
+			r, w := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, c.body), httptest.NewRecorder()
+			r.Header.Set(proxy.SignatureHeader, "s")
+			h.ServeHTTP(w, r)
+			require.Contains(t, w.Body.String(), c.text)
+			require.Equal(t, c.text == "", w.Code == http.StatusOK, w.Body)
+			require.Equal(t, c.text == "", received == largest, path)
+		}
+	}
 }
 
 func TestErrorsArePagesForBrowsers(t *testing.T) {
@@ -150,6 +191,9 @@ func TestOutcomeOfARequestIsCounted(t *testing.T) {
 		{func(*http.Request) (*http.Response, error) { panic("bug") }, "/account", ourFault},
 	} {
 		e := newEdge(t)
+		var err error
+		e.Pages, err = newPages() // counts only this request
+		require.NoError(t, err)
 		e.Account = behind(t, c.serve)
 		e.send(t, http.MethodGet, c.path, "")
 		require.Equal(t, map[string]float64{c.outcome + " " + c.path + " " + noTier: 1},
