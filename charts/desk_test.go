@@ -41,18 +41,16 @@ func TestDeskHasOnePodAndNoSecret(t *testing.T) {
 func TestDeskAndTestHaveTheImageOfTheCommand(t *testing.T) {
 	for _, p := range pods(rendered(t, set(withDesk(), "test.image", "r.example/opportunity@sha256:0"))) {
 		own := p.owner == "Deployment opportunity-desk" || p.owner == "Pod opportunity-test"
-		require.Equal(t, own, p.spec.Containers[0].Image == "r.example/opportunity@sha256:0", p.owner)
+		require.Equal(t, own, p.container.Image == "r.example/opportunity@sha256:0", p.owner)
 	}
 }
 
 func TestHelmTestMakesCallsByDefault(t *testing.T) {
-	status := func(given values) corev1.Container {
-		return named[*corev1.Pod](t, rendered(t, given), "opportunity-test").Spec.Containers[0]
-	}
-	calls := status(with("test.secretName", "robot"))
-	require.Contains(t, calls.Args, "--calls")
-	require.Equal(t, "robot", calls.Env[0].ValueFrom.SecretKeyRef.Name)
-	quiet := status(with("test.calls", false))
+	test := podOf(t, rendered(t, with("test.secretName", "robot")), "Pod opportunity-test")
+	require.Contains(t, test.container.Args, "--calls")
+	require.Equal(t, "robot", test.container.Env[1].ValueFrom.SecretKeyRef.Name)
+	require.NotEmpty(t, test.environment["OPPORTUNITY_ACTOR"], "the command issues no key without a name for the audit log")
+	quiet := podOf(t, rendered(t, with("test.calls", false)), "Pod opportunity-test").container
 	require.NotContains(t, quiet.Args, "--calls")
 	require.Empty(t, quiet.Env)
 }

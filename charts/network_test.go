@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -194,27 +195,25 @@ func TestValuesLimitExternalDestinations(t *testing.T) {
 // TestEveryPodIsClosed checks that pods are isolated by default, including pods of a component
 // without its own policy.
 func TestEveryPodIsClosed(t *testing.T) {
-	for name, given := range cases(t) {
-		t.Run(name, func(t *testing.T) {
-			manifests := rendered(t, given)
-			policies := network(of[*networkingv1.NetworkPolicy](manifests))
-			if len(policies) == 0 {
-				require.Equal(t, values{"enabled": false}, given["networkPolicy"])
-				return
+	unknown := party{name: "new", namespace: namespace, address: ip("10.244.0.200"), labels: map[string]string{
+		"app.kubernetes.io/name": "opportunity", "app.kubernetes.io/instance": release, "app.kubernetes.io/component": "new",
+	}}
+	closed := 0
+	eachCase(t, func(t *testing.T, manifests []manifest) {
+		policies := network(of[*networkingv1.NetworkPolicy](manifests))
+		if len(policies) == 0 {
+			return // switched off
+		}
+		closed++
+		for _, own := range append(inside(manifests), unknown) {
+			for _, other := range around[7:10] { // a neighbour, others
+				require.False(t, policies.connects(own, other, tcp(22)), own.name)
+				require.False(t, policies.connects(other, own, operations), own.name)
 			}
-			unknown := party{name: "new", namespace: namespace, address: ip("10.244.0.200"), labels: map[string]string{
-				"app.kubernetes.io/name": "opportunity", "app.kubernetes.io/instance": release,
-				"app.kubernetes.io/component": "new",
-			}}
-			for _, own := range append(inside(manifests), unknown) {
-				for _, other := range around[7:10] { // a neighbour, others
-					require.False(t, policies.connects(own, other, tcp(22)), own.name)
-					require.False(t, policies.connects(other, own, operations), own.name)
-				}
-			}
-			require.True(t, policies.connects(around[7], around[3], postgres), "policies must not affect other pods")
-		})
-	}
+		}
+		require.True(t, policies.connects(around[7], around[3], postgres), "policies must not affect other pods")
+	})
+	require.Equal(t, len(cases(t))-1, closed, "one case switches them off")
 }
 
 // TestPolicyEvaluator checks the evaluator that the other tests use.
@@ -222,22 +221,21 @@ func TestPolicyEvaluator(t *testing.T) {
 	a := party{"a", namespace, map[string]string{"app": "a"}, ip("10.0.0.1")}
 	b := party{"b", namespace, map[string]string{"app": "b"}, ip("10.0.0.2")}
 	far := party{"far", "elsewhere", map[string]string{"app": "b"}, ip("10.0.0.3")}
-	policy := func(spec string) network {
-		m := decode(t, "", fmt.Sprintf("apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec: %s\n", spec))
-		return network{m.Object.(*networkingv1.NetworkPolicy)}
+	for spec, want := range map[string]struct{ ab, ba, aFar, abAdmin bool }{
+		`{podSelector: {matchLabels: {app: other}}, policyTypes: [Ingress, Egress]}`: {true, true, true, true},
+		`{podSelector: {matchLabels: {app: a}}, policyTypes: [Ingress]}`:             {true, false, true, true},
+		`{podSelector: {}, policyTypes: [Egress], egress: [{to: []}]}`:               {true, true, true, true},
+		`{podSelector: {matchLabels: {app: a}}, policyTypes: [Egress],
+			egress: [{to: [{podSelector: {matchLabels: {app: b}}}]}]}`: {true, true, false, true},
+		`{podSelector: {}, policyTypes: [Egress],
+			egress: [{to: [{ipBlock: {cidr: 10.0.0.0/8, except: [10.0.0.3/32]}}], ports: [{port: 8080}]}]}`: {true, true, false, false},
+	} {
+		policy := decode(t, "", "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec: "+
+			strings.ReplaceAll(spec, "\t", " "))
+		policies := network{policy.Object.(*networkingv1.NetworkPolicy)}
+		require.Equal(t, want.ab, policies.connects(a, b, service), spec)
+		require.Equal(t, want.ba, policies.connects(b, a, service), spec)
+		require.Equal(t, want.aFar, policies.connects(a, far, service), spec)
+		require.Equal(t, want.abAdmin, policies.connects(a, b, admin), spec)
 	}
-	require.True(t, network{}.connects(a, b, service), "without policies everything is allowed")
-	closed := policy(`{podSelector: {matchLabels: {app: a}}, policyTypes: [Ingress]}`)
-	require.False(t, closed.connects(b, a, service))
-	require.True(t, closed.connects(a, b, service), "the other direction stays open")
-	open := policy(`{podSelector: {}, policyTypes: [Egress], egress: [{to: []}]}`)
-	require.True(t, open.connects(a, b, service), "no peers: all peers are allowed")
-	same := policy(`{podSelector: {matchLabels: {app: a}}, policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {app: b}}}]}]}`)
-	require.True(t, same.connects(a, b, service))
-	require.False(t, same.connects(a, far, service),
-		"a pod selector without a namespace selector is for the same namespace")
-	block := policy(`{podSelector: {}, policyTypes: [Egress], egress: [{to: [{ipBlock: {cidr: 10.0.0.0/8, except: [10.0.0.3/32]}}], ports: [{port: 8080}]}]}`)
-	require.True(t, block.connects(a, b, service))
-	require.False(t, block.connects(a, b, admin))
-	require.False(t, block.connects(a, far, service))
 }

@@ -4,16 +4,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
 )
 
 // TestNotesSayHowToIssueTheFirstKey checks the commands that helm prints after an installation.
 func TestNotesSayHowToIssueTheFirstKey(t *testing.T) {
-	all, err := chartutil.ToRenderValues(load(t), least(),
-		chartutil.ReleaseOptions{Name: release, Namespace: namespace, IsInstall: true}, nil)
-	require.NoError(t, err)
-	files, err := engine.Render(load(t), all)
+	files, err := renderFiles(t, release, least(), engine.Render)
 	require.NoError(t, err)
 	notes := files["opportunity/templates/NOTES.txt"]
 	for _, line := range []string{
@@ -23,6 +19,7 @@ func TestNotesSayHowToIssueTheFirstKey(t *testing.T) {
 		"opportunity listings publish --all --yes\n",
 		`opportunity keys issue --tier free --use-case "first try"`,
 		"Without a build, use it in a pod.",
+		`"enableServiceLinks":false`, // the variables of service links look like misspelt settings
 		"kubectl -n data exec -i opportunity -- /opportunity listings import - < FILE",
 		"kubectl -n data exec opportunity -- /opportunity listings publish --all --yes\n",
 	} {

@@ -74,15 +74,7 @@ func render(t *testing.T, given values) ([]manifest, error) {
 // renderAs is render for a release with a name.
 func renderAs(t *testing.T, name string, given values) ([]manifest, error) {
 	t.Helper()
-	c := load(t)
-	capabilities := chartutil.DefaultCapabilities.Copy()
-	capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.35.0", Major: "1", Minor: "35"}
-	all, err := chartutil.ToRenderValues(c, given, chartutil.ReleaseOptions{Name: name, Namespace: namespace,
-		IsInstall: true}, capabilities)
-	if err != nil {
-		return nil, err
-	}
-	files, err := engine.Render(c, all)
+	files, err := renderFiles(t, name, given, engine.Render)
 	if err != nil {
 		return nil, err
 	}
@@ -97,6 +89,21 @@ func renderAs(t *testing.T, name string, given values) ([]manifest, error) {
 		}
 	}
 	return out, nil
+}
+
+// renderFiles renders all templates like helm install, by their names.
+func renderFiles(t *testing.T, name string, given values,
+	render func(*chart.Chart, chartutil.Values) (map[string]string, error),
+) (map[string]string, error) {
+	t.Helper()
+	capabilities := chartutil.DefaultCapabilities.Copy()
+	capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.35.0", Major: "1", Minor: "35"}
+	all, err := chartutil.ToRenderValues(load(t), given,
+		chartutil.ReleaseOptions{Name: name, Namespace: namespace, IsInstall: true}, capabilities)
+	if err != nil {
+		return nil, err
+	}
+	return render(load(t), all)
 }
 
 // rendered is like render and fails the test on an error.
@@ -133,11 +140,9 @@ var made = map[string][]manifest{}
 func eachCase(t *testing.T, test func(t *testing.T, all []manifest)) {
 	t.Helper()
 	for name, given := range cases(t) {
-		t.Run(name, func(t *testing.T) {
-			if made[name] == nil {
-				made[name] = rendered(t, given)
-			}
-			test(t, made[name])
-		})
+		if made[name] == nil {
+			made[name] = rendered(t, given)
+		}
+		t.Run(name, func(t *testing.T) { test(t, made[name]) })
 	}
 }

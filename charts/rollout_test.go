@@ -1,7 +1,6 @@
 package charts_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -15,14 +14,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/yaml"
 )
-
-func environment(p pod) map[string]string {
-	out := map[string]string{}
-	for _, e := range p.spec.Containers[0].Env {
-		out[e.Name] = e.Value
-	}
-	return out
-}
 
 func seconds(t *testing.T, s string) int64 {
 	t.Helper()
@@ -45,8 +36,8 @@ func TestTerminationGraceCoversShutdown(t *testing.T) {
 			if !p.serves || p.owner == "Deployment opportunity-desk" {
 				continue
 			}
-			env := environment(p)
-			grace, drain := seconds(t, env["OPPORTUNITY_SHUTDOWN_GRACE"]), seconds(t, env["OPPORTUNITY_SHUTDOWN_DRAIN"])
+			grace := seconds(t, p.environment["OPPORTUNITY_SHUTDOWN_GRACE"])
+			drain := seconds(t, p.environment["OPPORTUNITY_SHUTDOWN_DRAIN"])
 			require.GreaterOrEqual(t, grace, int64(3), "%s: nodes need a second or two to remove the endpoint", p.owner)
 			require.Greater(t, drain, int64(10), "%s: the gateway waits ten seconds for a response", p.owner)
 			require.GreaterOrEqual(t, *p.spec.TerminationGracePeriodSeconds, grace+drain+10, p.owner)
@@ -80,30 +71,27 @@ func TestUpgradesKeepCapacity(t *testing.T) {
 				"an upgrade must not reset the autoscaler's replicas")
 		}
 	})
-	require.EqualValues(t, 3, *named[*appsv1.Deployment](t, rendered(t, with("history.replicas", 3)),
-		"opportunity-history").Spec.Replicas)
 }
 
 // TestConfigurationChangesRollPods checks that a value changes the template of a pod if and only if
 // the pod reads it at start.
 func TestConfigurationChangesRollPods(t *testing.T) {
-	allServices := services
 	for _, c := range []struct {
 		path  string
 		value any
 		rolls []string
 	}{
 		{"catalog.env.OPPORTUNITY_DATABASE_MAX_CONNECTIONS", "20", []string{"catalog"}},
-		{"env.OPPORTUNITY_LOG_LEVEL", "DEBUG", allServices},
-		{"publicURL", "https://other.example.com", allServices},
+		{"env.OPPORTUNITY_LOG_LEVEL", "DEBUG", services},
+		{"publicURL", "https://other.example.com", services},
 		{"mailFrom", "other@example.com", []string{"authquota"}},
 		{"billing.enabled", false, []string{"authquota", "gateway"}},
-		{"secretsRevision", "2", allServices},
-		{"shutdown.graceSeconds", 9, allServices},
-		{"image.tag", "2", allServices},
+		{"secretsRevision", "2", services},
+		{"shutdown.graceSeconds", 9, services},
+		{"image.tag", "2", services},
 		{"history.image", "x:2", []string{"history"}},
 		{"history.secretName", "other", []string{"history"}},
-		{"trustedCA.configMapName", "ca", allServices},
+		{"trustedCA.configMapName", "ca", services},
 		{"gateway.termsConfigMapName", "ours", []string{"gateway"}},
 		{"gateway.replicas", 5, nil},
 		{"history.checkLinks.schedule", "0 * * * *", nil},
@@ -142,7 +130,7 @@ func TestPodsFollowTheHabitsOfClusters(t *testing.T) {
 			require.EqualValues(t, 65532, *p.spec.SecurityContext.RunAsUser, p.owner)
 			continue
 		}
-		container := p.spec.Containers[0]
+		container := p.container
 		require.Equal(t, "edge", p.spec.PriorityClassName)
 		require.NotNil(t, p.spec.Affinity)
 		require.Nil(t, p.spec.SecurityContext.RunAsUser)
@@ -181,7 +169,8 @@ func TestMigrationsComeFirst(t *testing.T) {
 			require.Equal(t, "before-hook-creation,hook-succeeded", j.Annotations["helm.sh/hook-delete-policy"],
 				"failed jobs must stay, for their logs")
 			require.Equal(t, []string{"migrate"}, j.Spec.Template.Spec.Containers[0].Args)
-			require.Equal(t, "opportunity-"+imageOf(t, j.Spec.Template.Spec.Containers[0].Image)+"-migrate", j.Name)
+			require.Contains(t, j.Spec.Template.Spec.Containers[0].Image,
+				"opportunity/"+strings.TrimSuffix(strings.TrimPrefix(j.Name, "opportunity-"), "-migrate"))
 		}
 		for _, m := range all {
 			if m.GetName() == "opportunity-migrate" {
@@ -189,14 +178,6 @@ func TestMigrationsComeFirst(t *testing.T) {
 			}
 		}
 	})
-}
-
-func imageOf(t *testing.T, reference string) string {
-	t.Helper()
-	_, after, found := strings.Cut(reference, "opportunity/")
-	require.True(t, found, reference)
-	name, _, _ := strings.Cut(strings.NewReplacer("@", ":").Replace(after), ":")
-	return name
 }
 
 // TestCronJobs checks that runs do not overlap, and that the link checker has enough time to stop.
@@ -207,17 +188,15 @@ func TestCronJobs(t *testing.T) {
 		require.Equal(t, batchv1.ForbidConcurrent, c.Spec.ConcurrencyPolicy, c.Name)
 		require.Equal(t, "Etc/UTC", *c.Spec.TimeZone, c.Name)
 	}
-	links := named[*batchv1.CronJob](t, all, "opportunity-history-check-links")
-	require.GreaterOrEqual(t, *links.Spec.JobTemplate.Spec.Template.Spec.TerminationGracePeriodSeconds, int64(30))
-	require.Equal(t, []string{"check-links"}, links.Spec.JobTemplate.Spec.Template.Spec.Containers[0].Args)
-	require.Equal(t, []string{"reconcile"},
-		named[*batchv1.CronJob](t, all,
-			"opportunity-billing-reconcile").Spec.JobTemplate.Spec.Template.Spec.Containers[0].Args)
+	links := podOf(t, all, "CronJob opportunity-history-check-links")
+	require.GreaterOrEqual(t, *links.spec.TerminationGracePeriodSeconds, int64(30))
+	require.Equal(t, []string{"check-links"}, links.container.Args)
+	require.Equal(t, []string{"reconcile"}, podOf(t, all, "CronJob opportunity-billing-reconcile").container.Args)
 }
 
 func TestImages(t *testing.T) {
 	images := func(given values) string {
-		return fmt.Sprint(pods(rendered(t, given))[0].spec.Containers[0].Image)
+		return podOf(t, rendered(t, given), "Deployment opportunity-authquota").container.Image
 	}
 	require.Equal(t, "opportunity/authquota:"+load(t).AppVersion(), images(least()))
 	require.Equal(t, "opportunity/authquota:9", images(with("image.tag", "9")))

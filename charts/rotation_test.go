@@ -1,7 +1,6 @@
 package charts_test
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -11,6 +10,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // fakeKubectl stores the Secrets of a cluster in files, and a copy of them after each change.
@@ -41,14 +43,6 @@ type kubectlCluster struct {
 	secrets map[string]map[string]string // settings by Secret
 }
 
-// secret is a Secret as kubectl prints it.
-type secret struct {
-	Metadata struct {
-		Name string `json:"name"`
-	} `json:"metadata"`
-	Data map[string][]byte `json:"data"` // base64 in JSON
-}
-
 func old(letter string) string { return strings.Repeat(letter, 32) }
 
 func newKubectlCluster(t *testing.T) *kubectlCluster {
@@ -71,32 +65,32 @@ func (c *kubectlCluster) rotate(args ...string) (output string, states []map[str
 	write := func(name string, mode os.FileMode, content []byte) {
 		require.NoError(c.t, os.WriteFile(filepath.Join(c.folder, name), content, mode))
 	}
-	encode := func(items []any) []byte {
-		text, err := json.Marshal(map[string]any{"items": items})
+	marshal := func(v any) []byte {
+		text, err := json.Marshal(v)
 		require.NoError(c.t, err)
 		return text
 	}
-	var deployments, secrets []any
+	var deployments appsv1.DeploymentList
 	for service, names := range c.readers {
-		var from []any
+		container := corev1.Container{Name: service}
 		for _, name := range names {
-			from = append(from, map[string]any{"secretRef": map[string]any{"name": name}})
+			container.EnvFrom = append(container.EnvFrom, corev1.EnvFromSource{
+				SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}})
 		}
-		deployments = append(deployments, map[string]any{"metadata": map[string]any{"name": "opportunity-" + service},
-			"spec": map[string]any{
-				"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": service,
-					"envFrom": from}}}},
-			}})
+		d := appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "opportunity-" + service}}
+		d.Spec.Template.Spec.Containers = []corev1.Container{container}
+		deployments.Items = append(deployments.Items, d)
 	}
+	var secrets corev1.SecretList
 	for name, settings := range c.secrets {
-		data := map[string]string{}
+		s := corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string][]byte{}}
 		for setting, value := range settings {
-			data[setting] = base64.StdEncoding.EncodeToString([]byte(value))
+			s.Data[setting] = []byte(value)
 		}
-		secrets = append(secrets, map[string]any{"metadata": map[string]any{"name": name}, "data": data})
+		secrets.Items = append(secrets.Items, s)
 	}
-	write("deployments.json", 0o600, encode(deployments))
-	write("secrets.json", 0o600, encode(secrets))
+	write("deployments.json", 0o600, marshal(deployments))
+	write("secrets.json", 0o600, marshal(secrets))
 	write("kubectl", 0o700, []byte(fakeKubectl))
 	script, pathErr := filepath.Abs("../scripts/rotate-secret")
 	require.NoError(c.t, pathErr)
@@ -108,24 +102,20 @@ func (c *kubectlCluster) rotate(args ...string) (output string, states []map[str
 	files, globErr := filepath.Glob(filepath.Join(c.folder, "state-*.json"))
 	require.NoError(c.t, globErr)
 	for _, file := range files {
-		states = append(states, c.read(file))
+		text, readErr := os.ReadFile(file)
+		require.NoError(c.t, readErr)
+		var list corev1.SecretList
+		require.NoError(c.t, json.Unmarshal(text, &list))
+		state := map[string]map[string]string{}
+		for _, s := range list.Items {
+			state[s.Name] = map[string]string{}
+			for setting, value := range s.Data {
+				state[s.Name][setting] = string(value)
+			}
+		}
+		states = append(states, state)
 	}
 	return string(out), states, err
-}
-
-func (c *kubectlCluster) read(file string) map[string]map[string]string {
-	text, err := os.ReadFile(file)
-	require.NoError(c.t, err)
-	var list struct{ Items []secret }
-	require.NoError(c.t, json.Unmarshal(text, &list))
-	state := map[string]map[string]string{}
-	for _, s := range list.Items {
-		state[s.Metadata.Name] = map[string]string{}
-		for setting, value := range s.Data {
-			state[s.Metadata.Name][setting] = string(value)
-		}
-	}
-	return state
 }
 
 // entries splits a list of tokens into service and token.

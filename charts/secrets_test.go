@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -41,18 +42,11 @@ func (c cluster) GetClientFor(_, kind string) (dynamic.NamespaceableResourceInte
 }
 
 // install renders the chart like helm install in the cluster.
-func (c cluster) install(t *testing.T, given values) error {
+func (c cluster) install(t *testing.T, given values) (files map[string]string, err error) {
 	t.Helper()
-	_, err := c.render(t, given)
-	return err
-}
-
-func (c cluster) render(t *testing.T, given values) (map[string]string, error) {
-	t.Helper()
-	all, err := chartutil.ToRenderValues(load(t), given,
-		chartutil.ReleaseOptions{Name: release, Namespace: namespace, IsInstall: true}, nil)
-	require.NoError(t, err)
-	return engine.RenderWithClientProvider(load(t), all, c)
+	return renderFiles(t, release, given, func(all *chart.Chart, v chartutil.Values) (map[string]string, error) {
+		return engine.RenderWithClientProvider(all, v, c)
+	})
 }
 
 // TestMissingSecretsAreNamedAtOnce checks the message about Secrets that do not exist and those
@@ -70,7 +64,7 @@ func TestMissingSecretsAreNamedAtOnce(t *testing.T) {
 				"OPPORTUNITY_STRIPE_WEBHOOK_SECRETS"),
 		}
 	}
-	files, err := newCluster(complete()).render(t, least())
+	files, err := newCluster(complete()).install(t, least())
 	require.NoError(t, err)
 	require.Contains(t, files["opportunity/templates/catalog/deployment.yaml"],
 		`opportunity.internal/secret-version: "17"`, "a changed Secret rolls the pods")
@@ -78,26 +72,40 @@ func TestMissingSecretsAreNamedAtOnce(t *testing.T) {
 	lacking := complete()
 	delete(lacking, "opportunity-catalog")
 	lacking["opportunity-gateway"] = []string{"OPPORTUNITY_REDIS_URL"}
-	err = newCluster(lacking).install(t, with("history.migrateSecretName", "history-owner"))
-	require.ErrorContains(t, err, `these Secrets of the namespace data lack keys:
-history-owner: OPPORTUNITY_DATABASE_URL
-opportunity-catalog: OPPORTUNITY_CALLER_TOKENS, OPPORTUNITY_DATABASE_URL, OPPORTUNITY_PEER_TOKENS
-opportunity-gateway: OPPORTUNITY_KEY_PEPPERS, OPPORTUNITY_PEER_TOKENS
-See docs/operators/kubernetes.md#secrets`)
-
 	sandbox := complete()
 	sandbox["opportunity-billing"] = sandbox["opportunity-billing"][:3]
-	require.ErrorContains(t, newCluster(sandbox).install(t, least()),
-		"opportunity-billing: OPPORTUNITY_STRIPE_API_KEY, OPPORTUNITY_STRIPE_WEBHOOK_SECRETS")
-	require.NoError(t, newCluster(sandbox).install(t, with("billing.env.OPPORTUNITY_BILLING_PROCESSOR", "sandbox")))
-	delete(sandbox, "opportunity-billing")
-	sandbox["opportunity-authquota"] = sandbox["opportunity-authquota"][1:] // it calls only billing
-	require.NoError(t, newCluster(sandbox).install(t, with("billing.enabled", false)))
-
+	alone := complete()
+	delete(alone, "opportunity-billing")
+	alone["opportunity-authquota"] = alone["opportunity-authquota"][1:] // it calls only billing
 	shared := least()
 	for _, service := range services {
 		set(shared, service+".secretName", "one")
 	}
-	err = newCluster(nil).install(t, shared)
-	require.ErrorContains(t, err, "one: OPPORTUNITY_CALLER_TOKENS, OPPORTUNITY_DATABASE_URL, OPPORTUNITY_ENCRYPTION_KEYS")
+	for name, c := range map[string]struct {
+		secrets map[string][]string
+		given   values
+		want    string // empty if none is missing
+	}{
+		"Secrets and keys": {lacking, with("history.migrateSecretName", "history-owner"),
+			`these Secrets of the namespace data lack keys:
+history-owner: OPPORTUNITY_DATABASE_URL
+opportunity-catalog: OPPORTUNITY_CALLER_TOKENS, OPPORTUNITY_DATABASE_URL, OPPORTUNITY_PEER_TOKENS
+opportunity-gateway: OPPORTUNITY_KEY_PEPPERS, OPPORTUNITY_PEER_TOKENS
+See docs/operators/kubernetes.md#secrets`},
+		"keys of the processor": {sandbox, least(),
+			"opportunity-billing: OPPORTUNITY_STRIPE_API_KEY, OPPORTUNITY_STRIPE_WEBHOOK_SECRETS"},
+		"sandbox":     {sandbox, with("billing.env.OPPORTUNITY_BILLING_PROCESSOR", "sandbox"), ""},
+		"no billing":  {alone, with("billing.enabled", false), ""},
+		"one for all": {nil, shared, "one: OPPORTUNITY_CALLER_TOKENS, OPPORTUNITY_DATABASE_URL, OPPORTUNITY_ENCRYPTION_KEYS"},
+		"certificates": {map[string][]string{"opportunity-catalog-tls": {"ca.crt"}}, with("tls.mode", "required"),
+			"\nopportunity-catalog-tls: tls.crt, tls.key\nopportunity-gateway: OPPORTUNITY_KEY_PEPPERS, OPPORTUNITY_PEER_TOKENS, " +
+				"OPPORTUNITY_REDIS_URL\nopportunity-gateway-tls: ca.crt\n"}, // it needs no certificate of its own
+	} {
+		_, err := newCluster(c.secrets).install(t, c.given)
+		if c.want == "" {
+			require.NoError(t, err, name)
+		} else {
+			require.ErrorContains(t, err, c.want, name)
+		}
+	}
 }

@@ -37,7 +37,7 @@ func TestPodsHaveMinimalAccess(t *testing.T) {
 			require.False(t, *p.spec.EnableServiceLinks, p.owner)
 			require.NotEmpty(t, p.spec.ServiceAccountName, p.owner)
 			require.Len(t, p.spec.Containers, 1, p.owner)
-			c := p.spec.Containers[0]
+			c := p.container
 			require.True(t, *c.SecurityContext.ReadOnlyRootFilesystem, p.owner)
 			require.Empty(t, c.Command, "%s: must use the image's entrypoint", p.owner)
 			require.False(t, c.Resources.Limits.Memory().IsZero(), p.owner)
@@ -73,7 +73,7 @@ func TestJobsHaveOnlyDatabaseSecret(t *testing.T) {
 	given := set(least(), "catalog.migrateSecretName", "catalog-owner")
 	seen := map[string]string{}
 	for _, p := range pods(rendered(t, given)) {
-		c := p.spec.Containers[0]
+		c := p.container
 		if p.serves {
 			continue
 		}

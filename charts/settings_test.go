@@ -1,6 +1,7 @@
 package charts_test
 
 import (
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -64,29 +65,21 @@ func tableRows(t *testing.T, file, prefix string) (out [][]string) {
 	return out
 }
 
-func given(p pod) []string {
-	var out []string
-	for _, e := range p.spec.Containers[0].Env {
-		out = append(out, e.Name)
-	}
-	return out
-}
-
 // TestRequiredSettingsAreSet checks that the chart or the documented Secret sets each required setting.
 func TestRequiredSettingsAreSet(t *testing.T) {
 	all, secrets := settings(t), documentedSecrets(t)
 	require.ElementsMatch(t, services, keys(secrets), "every service has a Secret")
 	for _, p := range pods(rendered(t, least())) {
-		service := p.spec.Containers[0].Name
+		service := p.container.Name
 		if !p.serves {
 			continue
 		}
 		require.Equal(t, []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{
 			LocalObjectReference: corev1.LocalObjectReference{Name: "opportunity-" + service},
-		}}}, p.spec.Containers[0].EnvFrom)
+		}}}, p.container.EnvFrom)
 		for name, s := range all {
 			if s.required && slices.Contains(s.services, service) {
-				require.True(t, slices.Contains(given(p), name) || slices.Contains(secrets[service], name), "%s lacks %s", service,
+				require.True(t, slices.Contains(keys(p.environment), name) || slices.Contains(secrets[service], name), "%s lacks %s", service,
 					name)
 			}
 		}
@@ -108,21 +101,15 @@ func TestSettingsExist(t *testing.T) {
 	all := settings(t)
 	eachCase(t, func(t *testing.T, manifests []manifest) {
 		for _, p := range pods(manifests) {
-			for _, name := range given(p) {
-				if p.spec.Containers[0].Name == "status" { // the command, which is not a service
-					require.Equal(t, "OPPORTUNITY_OPERATOR_TOKEN", name)
-				} else if strings.HasPrefix(name, "OPPORTUNITY_") {
-					require.Contains(t, all, name, p.owner)
-				} else {
+			for name := range p.environment {
+				switch setting, known := all[name]; {
+				case p.container.Name == "status": // the command, which is not a service
+					require.Regexp(t, "^OPPORTUNITY_(OPERATOR_TOKEN|ACTOR)$", name)
+				case !strings.HasPrefix(name, "OPPORTUNITY_"):
 					require.Regexp(t, `^(OTEL_[A-Z_]+|SSL_CERT_DIR|GOMEMLIMIT)$`, name, p.owner)
-				}
-			}
-			if p.serves {
-				service := p.spec.Containers[0].Name
-				for _, e := range p.spec.Containers[0].Env {
-					if strings.HasPrefix(e.Name, "OPPORTUNITY_") {
-						require.Contains(t, all[e.Name].services, service, e.Name)
-					}
+				default:
+					require.True(t, known, "%s: %s", p.owner, name)
+					require.True(t, !p.serves || slices.Contains(setting.services, p.container.Name), "%s: %s", p.owner, name)
 				}
 			}
 		}
@@ -162,9 +149,4 @@ func TestNoSecretIsRendered(t *testing.T) {
 	})
 }
 
-func keys[V any](m map[string]V) (out []string) {
-	for k := range m {
-		out = append(out, k)
-	}
-	return out
-}
+func keys[V any](m map[string]V) []string { return slices.Collect(maps.Keys(m)) }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -110,6 +109,7 @@ func TestValuesThatOtherChartsHave(t *testing.T) {
 	set(v, "gateway.initContainers", container("first"))
 	set(v, "gateway.sidecars", container("beside"))
 	set(v, "gateway.podAnnotations", values{"a": "b"})
+	set(v, "gateway.replicas", 3)
 	set(v, "gateway.updateStrategy", values{"type": "Recreate"})
 	set(v, "gateway.podDisruptionBudget", values{"maxUnavailable": "50%"})
 	set(v, "gateway.serviceAccount", values{"name": "existing"})
@@ -133,6 +133,7 @@ func TestValuesThatOtherChartsHave(t *testing.T) {
 	require.NotContains(t, d.Spec.Selector.MatchLabels, "team", "a selector is immutable")
 	require.Equal(t, "b", d.Spec.Template.Annotations["a"])
 	require.Equal(t, "all", d.Annotations["a"])
+	require.EqualValues(t, 3, *d.Spec.Replicas)
 	require.Equal(t, appsv1.RecreateDeploymentStrategyType, d.Spec.Strategy.Type)
 	require.Nil(t, d.Spec.Strategy.RollingUpdate)
 	require.Equal(t, "first", pod.InitContainers[0].Name)
@@ -255,24 +256,11 @@ func TestNumbersStayAsTheyAreWritten(t *testing.T) {
 
 // TestMemoryLimitOfGo is nine tenths of the container's limit.
 func TestMemoryLimitOfGo(t *testing.T) {
-	limitOf := func(c corev1.Container) string {
-		for _, e := range c.Env {
-			if e.Name == "GOMEMLIMIT" {
-				return e.Value
-			}
+	for _, p := range pods(rendered(t, withDesk())) {
+		if p.owner != "Pod opportunity-test" {
+			want := p.container.Resources.Limits.Memory().Value() * 9 / 10
+			require.Equal(t, strconv.FormatInt(want, 10), p.environment["GOMEMLIMIT"], p.owner)
 		}
-		return ""
-	}
-	all := rendered(t, with("desk", values{"enabled": true, "publicURL": "https://desk.example.com"}))
-	for _, d := range of[*appsv1.Deployment](all) {
-		c := d.Spec.Template.Spec.Containers[0]
-		require.Equal(t, c.Resources.Limits.Memory().Value()*9/10, parsed(t, limitOf(c)), d.Name)
-	}
-	for _, j := range of[*batchv1.Job](all) {
-		require.Equal(t, "241591910", limitOf(j.Spec.Template.Spec.Containers[0]), j.Name)
-	}
-	for _, j := range of[*batchv1.CronJob](all) {
-		require.Equal(t, "241591910", limitOf(j.Spec.JobTemplate.Spec.Template.Spec.Containers[0]), j.Name)
 	}
 	for _, c := range []struct {
 		limit any
@@ -283,19 +271,9 @@ func TestMemoryLimitOfGo(t *testing.T) {
 		{"1000000000", "900000000"}, {"1e9", ""}, {"100000000000m", ""}, {nil, ""},
 	} {
 		given := with("catalog.resources", values{"limits": values{"memory": c.limit}})
-		if c.limit == nil {
-			given = with("catalog.resources.limits", nil)
-		}
-		d := named[*appsv1.Deployment](t, rendered(t, given), "opportunity-catalog")
-		require.Equal(t, c.want, limitOf(d.Spec.Template.Spec.Containers[0]), "%v", c.limit)
+		catalog := podOf(t, rendered(t, given), "Deployment opportunity-catalog")
+		require.Equal(t, c.want, catalog.environment["GOMEMLIMIT"], "%v", c.limit)
 	}
-	d := named[*appsv1.Deployment](t, rendered(t, with("catalog.env.GOMEMLIMIT", "1GiB")), "opportunity-catalog")
-	require.Equal(t, "1GiB", limitOf(d.Spec.Template.Spec.Containers[0]), "a setting takes precedence")
-}
-
-func parsed(t *testing.T, number string) int64 {
-	t.Helper()
-	n, err := strconv.ParseInt(number, 10, 64)
-	require.NoError(t, err)
-	return n
+	own := podOf(t, rendered(t, with("catalog.env.GOMEMLIMIT", "1GiB")), "Deployment opportunity-catalog")
+	require.Equal(t, "1GiB", own.environment["GOMEMLIMIT"], "a setting takes precedence")
 }

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -32,9 +31,7 @@ func TestReviewsFromTheListToTheReview(t *testing.T) {
 	// one fact changes, the others stay as they are
 	u.verb(t, "", "reviews", "record", "maple-transcripts", "--outcome", "verified", "--set", "remote=false", "--yes",
 		"--source", "https://maple-transcripts.example/jobs")
-	then, err := strict[api.HistorySnapshot]([]byte(u.verb(t, "", "history", "show", "maple-transcripts", "--output",
-		"json")))
-	require.NoError(t, err)
+	then := verbJSON[api.HistorySnapshot](t, u.deployment, "history", "show", "maple-transcripts")
 	require.False(t, *then.Facts.Remote)
 	require.Equal(t, []string{"English", "French"}, then.Facts.Languages)
 	require.NotNil(t, then.Facts.Pay)
@@ -50,8 +47,7 @@ func TestReviewsFromTheListToTheReview(t *testing.T) {
 	require.Contains(t, preview, "~ maple-transcripts  turns needs-review\n    startingCost: \"None\" -> \"5 CAD\"\n")
 	require.Contains(t, u.verb(t, "", "reviews", "due"), "0 due", "nothing was changed")
 	u.verb(t, edited, "listings", "import", "-")
-	var due api.DueList
-	require.NoError(t, json.Unmarshal([]byte(u.verb(t, "", "reviews", "due", "--output", "json")), &due))
+	due := verbJSON[api.DueList](t, u.deployment, "reviews", "due")
 	require.Len(t, due.Records, 1)
 	require.Equal(t, api.NeedsReview, due.Records[0].Status)
 	require.Equal(t, api.DueEdit, due.Records[0].Reasons[0].Why)

@@ -238,9 +238,9 @@ func (s *stack) visit(t *testing.T, key issued) {
 	t.Helper()
 	for i := range s.gateways {
 		for path, status := range map[string]int{
-			"/api/v1/opportunities": 200, "/api/jobs": 200, "/api/v1/opportunities/nobody-knows": 404,
-			"/api/v1/opportunities?nobody-knows=1":       400,
-			"/api/v1/opportunities/nobody-knows/history": 404, "/nobody-knows": 404, "/docs": 200, "/account/nobody-knows": 404,
+			listPath: 200, "/api/jobs": 200, listPath + "/nobody-knows": 404,
+			listPath + "?nobody-knows=1":       400,
+			listPath + "/nobody-knows/history": 404, "/nobody-knows": 404, "/docs": 200, "/account/nobody-knows": 404,
 		} {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.rotate(i)+path, nil)
 			require.NoError(t, err)

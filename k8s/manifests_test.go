@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -140,40 +139,6 @@ func fits(selector, labels map[string]string) bool {
 		}
 	}
 	return true
-}
-
-// TestValuesFilesMatchTheSchema validates the values files against the schema of the chart, alone
-// and merged.
-func TestValuesFilesMatchTheSchema(t *testing.T) {
-	schema, err := jsonschema.NewCompiler().Compile("../charts/opportunity/values.schema.json")
-	require.NoError(t, err)
-	for _, files := range [][]string{
-		{"dev/values.yaml"}, {"dev/values.yaml", "dev/values-debug.yaml"}, {"dev/values.yaml", "dev/values-prod-like.yaml"},
-		{"production/values.yaml"},
-	} {
-		all := map[string]any{}
-		for _, file := range append([]string{"../charts/opportunity/values.yaml"}, files...) {
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
-			var values map[string]any
-			require.NoError(t, yaml.UnmarshalStrict(text, &values), file)
-			merge(all, values)
-		}
-		require.NoError(t, schema.Validate(all), files)
-	}
-}
-
-// merge merges over into under, like helm.
-func merge(under, over map[string]any) {
-	for name, value := range over {
-		inner, ok := value.(map[string]any)
-		below, both := under[name].(map[string]any)
-		if ok && both {
-			merge(below, inner)
-		} else {
-			under[name] = value
-		}
-	}
 }
 
 // TestOnlyDevelopmentAllowsPlaintextStores checks the values of both folders, and the URLs that

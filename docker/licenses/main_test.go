@@ -9,28 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const mit = `MIT License
-
-Copyright (c) 2020 Someone
-
-Permission is hereby granted, free of charge, to any person obtaining a copy
-of this software and associated documentation files (the "Software"), to deal
-in the Software without restriction, including without limitation the rights
-to use, copy, modify, merge, publish, distribute, sublicense, and/or sell
-copies of the Software, and to permit persons to whom the Software is
-furnished to do so, subject to the following conditions:
-
-The above copyright notice and this permission notice shall be included in all
-copies or substantial portions of the Software.
-
-THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
-IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY,
-FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
-AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER
-LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
-OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
-SOFTWARE.`
-
 const affero = `Some words. SPDX-License-Identifier: AGPL-3.0
 
 This program is free software: you can redistribute it and/or modify it under the terms of
@@ -44,15 +22,17 @@ func TestModulesNeedAnAllowedLicense(t *testing.T) {
 		}
 		return path
 	}
-	m, err := classify(module{Path: "example.com/a", Version: "v1.2.3"},
-		dir("LICENSE.txt", mit, "NOTICE", "Made by someone", "main.go", "package main"))
+	text, err := os.ReadFile("../../LICENSE")
 	require.NoError(t, err)
-	require.Equal(t, []string{"MIT"}, m.licenses)
-	require.Equal(t, []string{mit, "Made by someone"}, m.texts)
+	m, err := classify(module{Path: "example.com/a", Version: "v1.2.3"},
+		dir("LICENSE.txt", string(text), "NOTICE", "Made by someone", "main.go", "package main"))
+	require.NoError(t, err)
+	require.Equal(t, []string{"Apache-2.0"}, m.licenses)
+	require.Equal(t, []string{strings.TrimSpace(string(text)), "Made by someone"}, m.texts)
 
 	_, err = classify(module{Path: "example.com/b", Version: "v1"}, dir("README.md", "hello"))
 	require.ErrorContains(t, err, "example.com/b v1: no file of")
-	_, err = classify(module{Path: "example.com/c", Version: "v1"}, dir("LICENSE", mit, "COPYING", affero))
+	_, err = classify(module{Path: "example.com/c", Version: "v1"}, dir("LICENSE", string(text), "COPYING", affero))
 	require.ErrorContains(t, err, "example.com/c v1: COPYING contains license AGPL")
 }
 

@@ -17,6 +17,7 @@ import (
 	"opportunity.internal/services/billing/internal/sandbox"
 	"opportunity.internal/services/billing/internal/store"
 	"opportunity.internal/services/billing/internal/stripe"
+	"opportunity.internal/services/billing/internal/subscription"
 )
 
 type components struct {
@@ -25,29 +26,32 @@ type components struct {
 	metrics    *metrics
 	store      *store.Store
 	stripe     *stripe.Stripe
-	sandbox    *sandbox.Sandbox // nil if the processor is Stripe
+	sandbox    *sandbox.Sandbox       // nil unless it is the processor
+	processor  subscription.Processor // stripe or sandbox
 	reconciler reconcile.Reconciler
 	sales      sales.Sales
 	webhook    *httpapi.Webhook
 	pusher     *reconcile.Pusher
 	guard      *setback.Guard
 
-	offerChecked atomic.Bool // whether the processor's price matches the plan table
+	offerChecked atomic.Bool // whether Stripe's price matches the plan table
 }
 
 // newComponents creates the components that both serving and reconciling need.
 func newComponents(r *service.Runtime, cfg Config) *components {
 	c := &components{Runtime: r, metrics: newMetrics(r.Registry), store: store.New(r.DB, r.Now)}
-	options := stripe.Options{Observe: c.metrics.called}
-	if cfg.Processor == Sandbox {
-		c.sandbox = sandbox.New(r.DB, cfg.PublicURL, r.Now)
-		cfg.Stripe = stripe.Config{APIKey: sandbox.Key, WebhookSecrets: []string{c.sandbox.Secret}, Price: sandbox.Price,
-			APIBase: "http://stripe.sandbox"}
-		options.Transport = sandbox.Transport{API: c.sandbox}
-	}
-	c.stripe = stripe.New(cfg.Stripe, options)
+	c.stripe = stripe.New(cfg.Stripe, stripe.Options{Log: r.Log, Observe: c.metrics.called})
 	r.Cleanup(func(context.Context) { c.stripe.Close() })
-	c.reconciler = reconcile.Reconciler{Store: c.store, Stripe: c.stripe, Now: r.Now, Log: r.Log}
+	switch {
+	case cfg.Processor == Sandbox:
+		c.sandbox = sandbox.New(r.DB, cfg.PublicURL, r.Now)
+		c.processor = c.sandbox
+	case cfg.Substitute != nil:
+		c.processor = cfg.Substitute
+	default:
+		c.processor = c.stripe
+	}
+	c.reconciler = reconcile.Reconciler{Store: c.store, Processor: c.processor, Now: r.Now, Log: r.Log}
 	return c
 }
 
@@ -59,7 +63,7 @@ func (c *components) serve(cfg Config) {
 		Log: c.Log, Count: c.metrics.push, SetPending: c.metrics.setPending,
 	})
 	c.reconciler.OnChange = c.pusher.Wake
-	c.sales = sales.Sales{Store: c.store, Stripe: c.stripe, Reconciler: c.reconciler}
+	c.sales = sales.Sales{Store: c.store, Processor: c.processor, Reconciler: c.reconciler}
 	c.webhook = &httpapi.Webhook{Stripe: c.stripe, Reconciler: c.reconciler, Now: c.Now, Log: c.Log,
 		Count: c.metrics.webhook}
 	c.pushAgain(authquota, c.guard)
@@ -68,8 +72,8 @@ func (c *components) serve(cfg Config) {
 // runSandbox renews and ends the subscriptions that are due, and delivers the events of the
 // sandbox.
 func (c *components) runSandbox(ctx context.Context) error {
-	return c.sandbox.Process(ctx, func(ctx context.Context, body []byte, signature string) error {
-		_, err := c.webhook.Receive(ctx, body, signature)
+	return c.sandbox.Process(ctx, func(ctx context.Context, e subscription.Event) error {
+		_, err := c.webhook.Receive(ctx, e)
 		return err
 	})
 }
@@ -79,12 +83,12 @@ const (
 	offerRetry   = 2 * time.Second
 )
 
-// checkOffer checks the processor's price against the plan table and returns an error if they
-// differ. It retries while the processor is unavailable.
+// checkOffer checks Stripe's price against the plan table and returns an error if they differ. It
+// retries while Stripe is unavailable. The sandbox sells what the table says.
 func (c *components) checkOffer(ctx context.Context) error {
 	for logged := false; ; logged = true {
 		callCtx, cancel := context.WithTimeout(ctx, offerTimeout)
-		err := c.stripe.CheckOffer(callCtx)
+		err := c.compareOffer(callCtx)
 		cancel()
 		if err == nil {
 			c.offerChecked.Store(true)
@@ -102,6 +106,13 @@ func (c *components) checkOffer(ctx context.Context) error {
 		case <-time.After(offerRetry):
 		}
 	}
+}
+
+func (c *components) compareOffer(ctx context.Context) error {
+	if c.processor != subscription.Processor(c.stripe) {
+		return nil
+	}
+	return c.stripe.CheckOffer(ctx)
 }
 
 var errOfferNotChecked = errors.New("payment processor not reached yet")

@@ -12,6 +12,7 @@ import (
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/billing/internal/stripe"
+	"opportunity.internal/services/billing/internal/subscription"
 )
 
 // Payment processors, as values of Config.Processor.
@@ -35,7 +36,8 @@ type Config struct {
 	PublicURL    string `env:"OPPORTUNITY_PUBLIC_URL,required,notEmpty" doc:"Address under which consumers reach the gateway, without a trailing slash."`
 	AuthquotaURL string `env:"OPPORTUNITY_AUTHQUOTA_URL,required,notEmpty" doc:"Service port of authquota, without a trailing slash."`
 
-	Now func() time.Time `env:"-"` // nil: time.Now
+	Now        func() time.Time       `env:"-"` // nil: time.Now
+	Substitute subscription.Processor `env:"-"` // for Stripe, in tests; nil: none
 }
 
 // Validate returns an error that names every missing or invalid setting.

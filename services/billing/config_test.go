@@ -1,12 +1,12 @@
 package billing_test
 
 import (
-	"io"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,7 +15,6 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/billing"
-	"opportunity.internal/services/billing/internal/sandbox/sandboxtest"
 )
 
 func TestSettings(t *testing.T) {
@@ -60,14 +59,27 @@ func TestSettings(t *testing.T) {
 		"OPPORTUNITY_STRIPE_PRICE", ""))
 }
 
-func TestServiceDoesNotStartWithWrongPrice(t *testing.T) {
-	cfg := settings(schema.SQLite(t), sandboxtest.New(t, func() time.Time { return now }), newAuthquota(t))
+// priceOf is a Stripe whose price has this amount in cents; 0: it is unavailable.
+func priceOf(t *testing.T, cents *atomic.Int64) (url string) {
+	t.Helper()
 	price := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"id":"price_1","object":"price","active":true,"currency":"usd","unit_amount":1900,
-			"recurring":{"interval":"month","interval_count":1,"usage_type":"licensed"},"product":{"id":"prod_1","name":"Business","active":true}}`)
+		if cents.Load() == 0 {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		fmt.Fprintf(w, `{"id":"price_1","object":"price","active":true,"currency":"usd","unit_amount":%d,
+			"recurring":{"interval":"month","interval_count":1,"usage_type":"licensed"},"product":{"id":"prod_1","name":"Business","active":true}}`,
+			cents.Load())
 	}))
 	t.Cleanup(price.Close)
-	cfg.Stripe.APIBase = price.URL
+	return price.URL
+}
+
+func TestServiceDoesNotStartWithWrongPrice(t *testing.T) {
+	cfg := settings(schema.SQLite(t), newAuthquota(t))
+	var cents atomic.Int64
+	cents.Store(1900)
+	cfg.Stripe.APIBase = priceOf(t, &cents)
 	cfg.Server.Listener, cfg.Server.OperationsListener = servicetest.Listen(t), servicetest.Listen(t)
 	require.ErrorContains(t, billing.Run(t.Context(), cfg), "amount in cents is 1900, want 2900")
 }
@@ -75,15 +87,18 @@ func TestServiceDoesNotStartWithWrongPrice(t *testing.T) {
 // An unavailable processor is not a configuration error: the service starts, and becomes ready when
 // the processor is back.
 func TestServiceWaitsForUnavailableProcessor(t *testing.T) {
-	fake := sandboxtest.New(t, func() time.Time { return now })
-	fake.SetUnavailable(true)
-	cfg := settings(schema.SQLite(t), fake, newAuthquota(t))
+	cfg := settings(schema.SQLite(t), newAuthquota(t))
+	var cents atomic.Int64
+	cfg.Stripe.APIBase = priceOf(t, &cents)
 	s := run(t, cfg)
 	storetest.Eventually(t, "not ready because of the processor only", func() bool {
 		ready := s.Do(http.MethodGet, "/readyz", nil)
 		return ready.Status == http.StatusServiceUnavailable &&
 			ready.Body == `{"status":"not ready","missing":["processor"]}`+"\n"
 	})
-	fake.SetUnavailable(false)
+	storetest.Eventually(t, "counted",
+		func() bool { return s.HasMetric(`billing_processor_seconds_count{operation="offer",outcome="away"} 1`) })
+	cents.Store(2900)
 	s.WaitReady()
+	require.True(t, s.HasMetric(`billing_processor_seconds_count{operation="offer",outcome="ok"} 1`))
 }

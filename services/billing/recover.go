@@ -27,7 +27,7 @@ func Recover(ctx context.Context, cfg Config, decision service.Recovery, out io.
 		if err := c.store.PassLostChanges(ctx, decision.Operator); err != nil {
 			return err
 		}
-		if err := c.stripe.ExpireCheckouts(ctx); err != nil {
+		if err := c.processor.ExpireCheckouts(ctx); err != nil {
 			return fmt.Errorf("nothing was accepted, run it again: %w", err)
 		}
 		report, err := c.reconcile(ctx, decision.Operator)

@@ -82,19 +82,26 @@ func (s *sandboxService) waitForEntitlement(what string, is func(api.Entitlement
 	})
 }
 
+const order = `{"account":"acc_1","email":"ada@example.org","returnUrl":"` + returnURL + `"}`
+
+// buy pays on the page of the checkout.
+func (s *sandboxService) buy() {
+	s.t.Helper()
+	status, location, _ := s.send(http.MethodPost, s.openPage("checkouts", order), "card=works")
+	require.Equal(s.t, http.StatusSeeOther, status)
+	require.Equal(s.t, returnURL+"?checkout=done", location)
+}
+
 // A form of the sandbox leads to a push to authquota, on the same path as Stripe's webhook events.
 func TestSandboxSellsPlan(t *testing.T) {
 	schema.OnBothDatabases(t, func(t *testing.T, url string) {
 		s := startSandbox(t, url)
-		order := `{"account":"acc_1","email":"ada@example.org","returnUrl":"` + servicetest.PublicURL + `/account/plan"}`
 		checkout := s.openPage("checkouts", order)
 		require.Equal(t, checkout, s.openPage("checkouts", order), "several clicks open one session")
 		status, _, page := s.send(http.MethodGet, checkout, "")
 		require.Equal(t, http.StatusOK, status)
 		require.Contains(t, page, "29 USD a month")
-		status, location, _ := s.send(http.MethodPost, checkout, "card=works")
-		require.Equal(t, http.StatusSeeOther, status)
-		require.Equal(t, servicetest.PublicURL+"/account/plan?checkout=done", location)
+		s.buy()
 		s.waitForEntitlement("the payment", func(e api.Entitlement) bool { return e.Tier == api.Commercial && e.Renews })
 
 		status, _, answer := s.send(http.MethodPost, "/internal/v1/subscriptions/acc_1/cancel", "{}")

@@ -24,9 +24,9 @@ import (
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/billing"
-	"opportunity.internal/services/billing/internal/sandbox"
 	"opportunity.internal/services/billing/internal/sandbox/sandboxtest"
 	"opportunity.internal/services/billing/internal/store"
+	"opportunity.internal/services/billing/internal/stripe"
 )
 
 // verbVariable makes the test binary run as the command of the service.
@@ -107,13 +107,14 @@ func (a *authquota) entitlement(account string) api.Entitlement {
 	return a.entitlements[account]
 }
 
-// instance is a running billing service with a fake Stripe and a fake authquota.
+// instance is a running billing service with a fake authquota, and a substitute for Stripe whose
+// webhook events it receives.
 type instance struct {
 	*servicetest.Service
 
 	t         testing.TB
 	cfg       billing.Config
-	stripe    *sandboxtest.Stripe
+	processor *sandboxtest.Processor
 	authquota *authquota
 }
 
@@ -121,15 +122,14 @@ func onBothDatabases(t *testing.T, test func(t *testing.T, s *instance)) {
 	schema.OnBothDatabases(t, func(t *testing.T, url string) { test(t, start(t, url)) })
 }
 
-func settings(url string, fake *sandboxtest.Stripe, a *authquota) billing.Config {
-	processor := fake.Config()
-	processor.APIBase = fake.Listen()
+func settings(url string, a *authquota) billing.Config {
 	return billing.Config{
-		Database: database.Config{URL: url, MaxConnections: 4,
-			AllowOwner: true}, Tokens: servicetest.Tokens(peer.Billing), Callers: servicetest.Callers(peer.Billing),
+		Database: database.Config{URL: url, MaxConnections: 4, AllowOwner: true},
+		Tokens:   servicetest.Tokens(peer.Billing), Callers: servicetest.Callers(peer.Billing),
 		Telemetry: telemetry.Config{LogOutput: io.Discard},
-		Stripe:    processor,
-		Processor: billing.Stripe, PublicURL: servicetest.PublicURL, AuthquotaURL: a.URL,
+		Processor: billing.Stripe,
+		Stripe:    stripe.Config{APIKey: "sk_test_1", WebhookSecrets: []string{secret}, Price: "price_1"},
+		PublicURL: servicetest.PublicURL, AuthquotaURL: a.URL,
 		Now: func() time.Time { return now },
 	}
 }
@@ -138,8 +138,9 @@ func settings(url string, fake *sandboxtest.Stripe, a *authquota) billing.Config
 func start(t testing.TB, url string) *instance {
 	t.Helper()
 	s := &instance{t: t, authquota: newAuthquota(t)}
-	s.stripe = sandboxtest.New(t, func() time.Time { return s.cfg.Now() })
-	s.cfg = settings(url, s.stripe, s.authquota)
+	s.processor = sandboxtest.New(t, func() time.Time { return s.cfg.Now() })
+	s.cfg = settings(url, s.authquota)
+	s.cfg.Substitute = s.processor
 	s.run()
 	s.WaitReady()
 	return s
@@ -148,7 +149,7 @@ func start(t testing.TB, url string) *instance {
 // run starts the service, for the first time or after Stop.
 func (s *instance) run() {
 	s.Service = run(s.t, s.cfg)
-	s.Secrets = []string{sandbox.Key, secret}
+	s.Secrets = []string{"sk_test_1", secret}
 }
 
 func run(t testing.TB, cfg billing.Config) *servicetest.Service {

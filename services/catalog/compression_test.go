@@ -4,7 +4,6 @@ import (
 	"compress/gzip"
 	"io"
 	"net/http"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/catalog/internal/listingtest"
 )
@@ -81,17 +79,4 @@ func TestCompressedResponsesEqualTheOthers(t *testing.T) {
 	invalid := request(http.MethodGet, list+"?limit=0", "gzip")
 	require.Equal(t, http.StatusBadRequest, invalid.Status)
 	require.Empty(t, invalid.Header.Get("Content-Encoding"))
-}
-
-// curl has a decoder that has nothing in common with the encoder.
-func TestCurlDecodesLists(t *testing.T) {
-	s := start(t, schema.SQLite(t))
-	s.load(listingtest.Records(6, 150, startTime))
-	path := "/api/v1/opportunities?limit=100"
-	curl := exec.CommandContext(t.Context(), "curl", "--silent", "--fail", "--compressed", "-H",
-		api.CallerHeader+": "+caller(api.Commercial),
-		"-H", "Authorization: Bearer "+servicetest.Token(peer.Gateway), s.URL+path)
-	got, err := curl.Output()
-	require.NoError(t, err)
-	require.Equal(t, s.get(api.Commercial, path).Body, string(got))
 }

@@ -11,10 +11,10 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/catalog/internal/listingtest"
 )
 
 func TestImportPublishAndExportOfRealPlatforms(t *testing.T) {
@@ -104,70 +104,6 @@ func TestImportWithARejectedLineChangesNothing(t *testing.T) {
 	})
 }
 
-func TestImportPublishAndWithdrawChangeVisibility(t *testing.T) {
-	onSQLite(t, func(t *testing.T, s *service) {
-		awaitVisible := func(want bool) {
-			t.Helper()
-			storetest.Eventually(t, "visibility", func() bool {
-				return (s.get(api.Commercial, "/api/v1/opportunities/x").Status == http.StatusOK) == want
-			})
-		}
-		s.curate("import", listingLine("x", ""))
-		s.curate("import", listingLine("x", `,"visibility":"published"`))
-		awaitVisible(true)
-		require.Equal(t, 1, s.curate("import", listingLine("x", "")).Unchanged,
-			"without a visibility the listing stays published")
-		require.Equal(t, 1, s.curate("import", listingLine("x", `,"visibility":"private"`)).Unchanged,
-			"an import must not withdraw a listing")
-		require.Equal(t, 1, s.curate("withdraw", `{"ids":["x","x"]}`).Updated)
-		awaitVisible(false)
-		exported := s.export()
-		require.Contains(t, exported, `"visibility":"withdrawn"`)
-		require.Equal(t, 1, s.curate("import", exported).Unchanged)
-		require.Zero(t, s.curate("publish", `{"all":true}`).Updated, "a withdrawn listing must stay withdrawn")
-		require.Equal(t, 1, s.curate("publish", `{"ids":["x"]}`).Updated)
-		awaitVisible(true)
-	})
-}
-
-func TestMaterialChangeNeedsReview(t *testing.T) {
-	onSQLite(t, func(t *testing.T, s *service) {
-		records := listingtest.Records(8, 60, startTime)
-		s.load(records)
-		for _, r := range records {
-			o := r.Public(startTime)
-			if o.Verification.Status != api.Verified || o.Verification.LastCheckedAt.After(startTime) {
-				continue
-			}
-			status := func(want api.VerificationStatus) {
-				t.Helper()
-				storetest.Eventually(t, string(want), func() bool {
-					a := s.get(api.Commercial, "/api/v1/opportunities/"+o.ID)
-					return servicetest.Read[api.OpportunityDetail](a).Data.Verification.Status == want
-				})
-			}
-			r.Entry.Summary = "Only other words."
-			require.Equal(t, 1, s.curate("import", string(r.Line())).Updated)
-			storetest.Eventually(t, "the copy edit is served", func() bool {
-				return strings.Contains(s.get(api.Commercial, "/api/v1/opportunities/"+o.ID).Body, r.Entry.Summary)
-			})
-			status(api.Verified)
-			s.clock.Advance(1000)
-			r.Entry.StartingCost = "10 CAD"
-			require.Equal(t, 1, s.curate("import", string(r.Line())).Updated)
-			status(api.NeedsReview)
-
-			reviewed := *r.Summary
-			at := s.clock.Now().UTC()
-			reviewed.LastCheckedAt, reviewed.FreshUntil = &at, &at
-			s.history.add(reviewed)
-			status(api.Verified)
-			return
-		}
-		require.Fail(t, "no verified record in the sample")
-	})
-}
-
 func TestCurationNotesAreNotPublic(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		const curation = `,"curation":{"contact":"Jo Secret <jo@secret.example>","notes":"Hush-hush."}`
@@ -197,27 +133,21 @@ func TestCurationNotesAreNotPublic(t *testing.T) {
 
 		exported := s.export()
 		require.Equal(t, 2, strings.Count(exported, "Hush-hush."), "the export must contain the notes")
-		require.Equal(t, 2, s.curate("import", listingLine("public", "")+listingLine("hidden", "")).Unchanged,
-			"without a curation the notes stay")
-		require.Equal(t, 1, s.curate("import", listingLine("hidden", `,"curation":{"contact":"","notes":""}`)).Updated)
-		require.Equal(t, 1, s.curate("import", listingLine("hidden",
-			`,"curation":{"contact":"","notes":""}`)).Unchanged)
-		require.Equal(t, 1, strings.Count(s.export(), "Hush-hush."))
 	})
 }
 
 func TestListingFeedFollowsPublication(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		mark := ""
-		feed := func(query string) []api.ListingState {
-			page := servicetest.Read[api.ListingFeed](s.Do(http.MethodGet, "/internal/v1/listings?"+query+mark, nil))
+		pull := func(query string) []api.ListingState {
+			page := servicetest.Read[feed.Page[api.ListingState]](s.Do(http.MethodGet, "/internal/v1/listings?"+query+mark, nil))
 			require.False(t, page.StartOver)
 			mark = "&mark=" + page.Mark
-			return page.Listings
+			return page.Changes
 		}
-		require.Empty(t, feed("after=0"))
+		require.Empty(t, pull("after=0"))
 		s.curate("import", listingLine("a", "")+listingLine("b", `,"visibility":"published"`))
-		states := feed("after=0&wait=25s")
+		states := pull("after=0&wait=25s")
 		require.Len(t, states, 2)
 		require.Equal(t, api.ListingState{Sequence: states[0].Sequence, ID: "a",
 			ApplicationURL: "https://acme.example/a",
@@ -227,13 +157,13 @@ func TestListingFeedFollowsPublication(t *testing.T) {
 		require.Less(t, states[0].Sequence, states[1].Sequence)
 
 		waiting := make(chan []api.ListingState)
-		go func() { waiting <- feed("wait=25s&after=" + jsonNumber(states[1].Sequence)) }()
+		go func() { waiting <- pull("wait=25s&after=" + jsonNumber(states[1].Sequence)) }()
 		s.curate("withdraw", `{"ids":["b"]}`)
 		later := <-waiting
 		require.Len(t, later, 1)
 		require.Equal(t, "b", later[0].ID)
 		require.False(t, later[0].Published)
-		require.Empty(t, feed("after="+jsonNumber(later[0].Sequence)))
+		require.Empty(t, pull("after="+jsonNumber(later[0].Sequence)))
 
 		require.Equal(t, http.StatusBadRequest, s.Do(http.MethodGet, "/internal/v1/listings?after=x", nil).Status)
 	})

@@ -100,20 +100,6 @@ func TestEditNeedsTheCurrentVersion(t *testing.T) {
 	})
 }
 
-func TestEditOfNotesKeepsTheListing(t *testing.T) {
-	onSQLite(t, func(t *testing.T, s *service) {
-		s.curate("import", listingLine("x", ""))
-		etag := s.operate("ann", "GET", "records/x", "").Header.Get("ETag")
-		got := s.edit("ann", "x", etag, listingLine("x",
-			`,"curation":{"contact":"jo@x.example","notes":"Calls only."}`))
-		require.Equal(t, []string{"curation"}, servicetest.Read[api.EditReport](got).Fields)
-		again := s.edit("ben", "x", got.Header.Get("ETag"), listingLine("x", ""))
-		require.Empty(t, servicetest.Read[api.EditReport](again).Fields, "without a curation the notes stay")
-		require.Equal(t, api.Curation{Contact: "jo@x.example", Notes: "Calls only."},
-			s.sheetFor("ben", "x").Curation)
-	})
-}
-
 func TestDryRunOfAnEditShowsItsConsequences(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", `,"visibility":"published"`))

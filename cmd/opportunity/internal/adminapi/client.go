@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"opportunity.internal/pkg/api"
 )
@@ -54,15 +53,6 @@ func (c Client) Preview(ctx context.Context, file io.Reader) (api.ImportReport, 
 // Append sends an events file.
 func (c Client) Append(ctx context.Context, file io.Reader) (api.AppendReport, []byte, error) {
 	return call[api.AppendReport](ctx, c, http.MethodPost, "/events/append", file)
-}
-
-// Due lists the listings that are due for a factual review now or will be within the given time.
-func (c Client) Due(ctx context.Context, within time.Duration) (api.DueList, []byte, error) {
-	text := ""
-	if within > 0 {
-		text = within.String()
-	}
-	return call[api.DueList](ctx, c, http.MethodGet, "/reviews/due"+query("within", text), nil)
 }
 
 // Sheet returns the review sheet of a listing.
@@ -166,6 +156,53 @@ func (c Client) AccountList(ctx context.Context, email string, page Page) (api.A
 func (c Client) Account(ctx context.Context, id string) (api.AccountDetail, []byte, error) {
 	return call[api.AccountDetail](ctx, c, http.MethodGet, "/accounts/"+url.PathEscape(id), nil)
 }
+
+// Queue returns a page of the review queue. filters are name and value, one after the other; empty
+// values are left out.
+func (c Client) Queue(ctx context.Context, filters ...string) (api.ReviewQueue, []byte, error) {
+	return call[api.ReviewQueue](ctx, c, http.MethodGet, "/reviews/queue"+query(filters...), nil)
+}
+
+// Review submits a review of a listing. The report says whether it was recorded, rejected, or
+// preceded by newer events.
+func (c Client) Review(ctx context.Context, id string, s api.ReviewSubmission) (api.ReviewReport, []byte, error) {
+	return call[api.ReviewReport](ctx, c, http.MethodPost, sheetPath(id), encoded(s))
+}
+
+// Lease takes or renews the lease of a listing. It returns the lease of another holder, unless
+// takeOver is set.
+func (c Client) Lease(ctx context.Context, id string, takeOver bool) (api.Lease, []byte, error) {
+	return call[api.Lease](ctx, c, http.MethodPut, sheetPath(id)+"/lease", encoded(api.LeaseRequest{TakeOver: takeOver}))
+}
+
+// SaveDraft stores the caller's draft for a listing.
+func (c Client) SaveDraft(ctx context.Context, id string, content json.RawMessage) (api.Draft, []byte, error) {
+	return call[api.Draft](ctx, c, http.MethodPut, sheetPath(id)+"/draft", encoded(content))
+}
+
+// Edit replaces the version of a listing by a line of a listings file. dry only reports what would
+// change. If the listing has another version, the report has that one.
+func (c Client) Edit(ctx context.Context, id, version string, line json.RawMessage, dry bool) (api.EditReport, []byte,
+	error) {
+	path := "/records/" + url.PathEscape(id)
+	if dry {
+		path += "?dryRun=true"
+	}
+	return call[api.EditReport](ctx, c, http.MethodPut, path, bytes.NewReader(line), "If-Match", `"`+version+`"`)
+}
+
+// Events lists recorded events, the last recorded first. filters are as in Changes.
+func (c Client) Events(ctx context.Context, filters ...string) (api.EventActList, []byte, error) {
+	return call[api.EventActList](ctx, c, http.MethodGet, "/events"+query(filters...), nil)
+}
+
+// Candidates returns a page of the private listings. filters are name and value, one after the
+// other; empty values are left out.
+func (c Client) Candidates(ctx context.Context, filters ...string) (api.CandidateList, []byte, error) {
+	return call[api.CandidateList](ctx, c, http.MethodGet, "/reviews/candidates"+query(filters...), nil)
+}
+
+func sheetPath(id string) string { return "/reviews/records/" + url.PathEscape(id) }
 
 // Audit reads the audit log, newest first. filters are name and value, one after the other; empty
 // values are left out.

@@ -2,10 +2,14 @@ package adminapi
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -27,41 +31,37 @@ var files embed.FS
 // SampleRecord is one sample platform with its events and edits, in the order in which they are
 // imported.
 type SampleRecord struct {
-	Shows     string                       `json:"shows"`     // the resulting verification status, or "private"
-	Because   string                       `json:"because"`   // reason for the status, required unless verified
-	Candidate bool                         `json:"candidate"` // never published
-	Listing   map[string]json.RawMessage   `json:"listing"`
-	Events    []map[string]json.RawMessage `json:"events"` // their facts override the listing's
-	Edited    map[string]json.RawMessage   `json:"edited"` // listing fields that change after all events
+	Shows     string           `json:"shows"`     // the resulting verification status, or "private"
+	Because   string           `json:"because"`   // reason for the status, required unless verified
+	Candidate bool             `json:"candidate"` // never published
+	Listing   map[string]any   `json:"listing"`
+	Events    []map[string]any `json:"events"` // their facts override the listing's
+	Edited    map[string]any   `json:"edited"` // listing fields that change after all events
 }
 
 // ID returns the id of the listing.
-func (r SampleRecord) ID() string {
-	var id string
-	_ = json.Unmarshal(r.Listing["id"], &id) // LoadSample has checked it
-	return id
-}
+func (r SampleRecord) ID() string { return fmt.Sprint(r.Listing["id"]) }
 
 // LoadSample returns the records. It replaces ages by dates before now.
-func LoadSample(now time.Time) ([]SampleRecord, error) {
+func LoadSample(now time.Time) (all []SampleRecord, err error) {
 	names, err := fs.Glob(files, "records/*.json")
 	if err != nil {
 		return nil, err
 	}
-	var all []SampleRecord
 	for _, name := range names {
 		text, err := files.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
-		var raw []json.RawMessage
-		if err := json.Unmarshal(text, &raw); err != nil {
+		var records []SampleRecord
+		in := json.NewDecoder(bytes.NewReader(text))
+		in.DisallowUnknownFields()
+		if err := in.Decode(&records); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		for i, text := range raw {
-			r, err := load(text, now)
-			if err != nil {
-				return nil, fmt.Errorf("%s: record %d: %w", name, i+1, err)
+		for _, r := range records {
+			if err := r.complete(now); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
 			}
 			all = append(all, r)
 		}
@@ -69,66 +69,62 @@ func LoadSample(now time.Time) ([]SampleRecord, error) {
 	return all, nil
 }
 
-var (
-	age  = regexp.MustCompile(`"(date )?-(?:(\d+)d)?(?:(\d+)h)?"`)
-	path = regexp.MustCompile(`"(/[^"]*)"`)
-)
-
-func load(text []byte, now time.Time) (r SampleRecord, err error) {
-	var of struct {
-		Listing struct {
-			ID      string
-			Company struct{ Website string }
-		}
+// complete replaces the shorthands. It adds slugs to the events, and the listing's facts where an
+// event does not override them. Other facts are unknown.
+func (r SampleRecord) complete(now time.Time) error {
+	company, _ := r.Listing["company"].(map[string]any)
+	site := strings.TrimSuffix(fmt.Sprint(company["website"]), "/")
+	for _, part := range append(r.Events, r.Listing, r.Edited) {
+		replace(part, site, now)
 	}
-	if err := json.Unmarshal(text, &of); err != nil {
-		return r, err
-	}
-	text = age.ReplaceAllFunc(text, func(m []byte) []byte {
-		part := age.FindSubmatch(m)
-		days, _ := strconv.Atoi(string(part[2]))
-		hours, _ := strconv.Atoi(string(part[3]))
-		layout := time.RFC3339
-		if len(part[1]) > 0 {
-			layout = time.DateOnly
-		}
-		return strconv.AppendQuote(nil, now.UTC().AddDate(0, 0, -days).Add(-time.Duration(hours)*time.Hour).Format(layout))
-	})
-	text = path.ReplaceAll(text, []byte(`"`+strings.TrimSuffix(of.Listing.Company.Website, "/")+`$1"`))
-
-	in := json.NewDecoder(bytes.NewReader(text))
-	in.DisallowUnknownFields()
-	if err := in.Decode(&r); err != nil {
-		return r, err
-	}
-	return r, r.completeEvents()
-}
-
-// completeEvents adds slugs to the events, and the listing's facts where an event does not override
-// them. Other facts are unknown.
-func (r *SampleRecord) completeEvents() error {
 	unknown, err := json.Marshal(api.UnknownFacts())
 	if err != nil {
 		return err
 	}
+	own, _ := r.Listing["facts"].(map[string]any)
 	for _, e := range r.Events {
 		e["slug"] = r.Listing["id"]
-		if _, ok := e["facts"]; !ok {
-			continue
-		}
-		var facts map[string]json.RawMessage
-		for _, part := range []json.RawMessage{unknown, r.Listing["facts"], e["facts"]} {
-			if err := json.Unmarshal(part, &facts); err != nil {
+		if given, ok := e["facts"].(map[string]any); ok {
+			facts := map[string]any{}
+			if err := json.Unmarshal(unknown, &facts); err != nil {
 				return err
 			}
+			maps.Copy(facts, own)
+			maps.Copy(facts, given)
+			e["facts"] = facts
 		}
-		whole, err := json.Marshal(facts)
-		if err != nil {
-			return err
-		}
-		e["facts"] = whole
 	}
 	return nil
+}
+
+var age = regexp.MustCompile(`^(date )?-(?:(\d+)d)?(?:(\d+)h)?$`)
+
+// replace returns a value of JSON without shorthands. It changes objects and arrays in place.
+func replace(value any, site string, now time.Time) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for name, member := range v {
+			v[name] = replace(member, site, now)
+		}
+	case []any:
+		for i, element := range v {
+			v[i] = replace(element, site, now)
+		}
+	case string:
+		if strings.HasPrefix(v, "/") {
+			return site + v
+		}
+		if part := age.FindStringSubmatch(v); part != nil {
+			days, _ := strconv.Atoi(part[2])
+			hours, _ := strconv.Atoi(part[3])
+			layout := time.RFC3339
+			if part[1] != "" {
+				layout = time.DateOnly
+			}
+			return now.UTC().AddDate(0, 0, -days).Add(-time.Duration(hours) * time.Hour).Format(layout)
+		}
+	}
+	return value
 }
 
 // Seed is the sample as operator files. Apply them in order: import Listings, publish Published,
@@ -142,45 +138,100 @@ type Seed struct {
 
 // SampleAt returns the sample with dates relative to now. The same now gives the same bytes, so an
 // interrupted import can be repeated.
-func SampleAt(now time.Time) (Seed, error) {
+func SampleAt(now time.Time) (s Seed, err error) {
 	records, err := LoadSample(now)
 	if err != nil {
-		return Seed{}, err
+		return s, err
 	}
-	var listings, events, edits []map[string]json.RawMessage
-	var s Seed
+	var listings, events, edits bytes.Buffer
+	write := func(file *bytes.Buffer, line map[string]any) {
+		err = errors.Join(err, json.NewEncoder(file).Encode(line))
+	}
 	for _, r := range records {
-		listings = append(listings, r.Listing)
-		events = append(events, r.Events...)
+		write(&listings, r.Listing)
+		for _, e := range r.Events {
+			write(&events, e)
+		}
 		if !r.Candidate {
 			s.Published = append(s.Published, r.ID())
 		}
 		if r.Edited != nil {
-			edits = append(edits, r.edit())
+			edited := maps.Clone(r.Listing)
+			edited["visibility"] = "published" // an import without visibility means private
+			maps.Copy(edited, r.Edited)
+			write(&edits, edited)
 		}
 	}
-	for file, lines := range map[*[]byte][]map[string]json.RawMessage{&s.Listings: listings, &s.Events: events,
-		&s.Edits: edits} {
-		out := new(bytes.Buffer)
-		enc := json.NewEncoder(out)
-		for _, line := range lines {
-			if err := enc.Encode(line); err != nil {
-				return Seed{}, err
-			}
-		}
-		*file = out.Bytes()
-	}
-	return s, nil
+	s.Listings, s.Events, s.Edits = listings.Bytes(), events.Bytes(), edits.Bytes()
+	return s, err
 }
 
-// edit returns the listing with its edits. It sets visibility to published, because an import
-// without visibility means private.
-func (r SampleRecord) edit() map[string]json.RawMessage {
-	out := map[string]json.RawMessage{"visibility": json.RawMessage(`"published"`)}
-	for _, fields := range []map[string]json.RawMessage{r.Listing, r.Edited} {
-		for name, value := range fields {
-			out[name] = value
+// ImportSample imports the fictional records with dates relative to at. Repeating it with the same
+// at changes nothing.
+func (c Client) ImportSample(ctx context.Context, at time.Time) error {
+	s, err := SampleAt(at)
+	if err != nil {
+		return err
+	}
+	listings := func(file []byte) error {
+		report, _, err := c.Import(ctx, bytes.NewReader(file), "", false)
+		return outcome(report.Applied, report.Rejected, err)
+	}
+	if err := listings(s.Listings); err != nil {
+		return err
+	}
+	published, _, err := c.Publish(ctx, s.Published, false, false)
+	if err := outcome(published.Applied, published.Rejected, err); err != nil {
+		return err
+	}
+	appended, _, err := c.Append(ctx, bytes.NewReader(s.Events))
+	if err := outcome(appended.Applied, appended.Rejected, err); err != nil {
+		return err
+	}
+	return listings(s.Edits)
+}
+
+func outcome(applied bool, rejected []api.RejectedLine, err error) error {
+	if err == nil && !applied {
+		err = fmt.Errorf("rejected: %v", rejected)
+	}
+	return err
+}
+
+// DemoKeys issues a key for each tier that is missing in keys. It calls save after each, so an
+// interruption loses at most one key.
+func (c Client) DemoKeys(ctx context.Context, useCase string, keys map[api.Tier]string, save func() error) error {
+	for _, t := range api.Tiers {
+		if keys[t.Tier] != "" {
+			continue
+		}
+		key, _, err := c.IssueKey(ctx, KeyRequest{Tier: t.Tier, UseCase: useCase, Test: true})
+		if err != nil {
+			return err
+		}
+		keys[t.Tier] = key.Key
+		if err := save(); err != nil {
+			return err
 		}
 	}
-	return out
+	return nil
+}
+
+// DemoKeysIn is DemoKeys with the keys in a file of mode 0600.
+func (c Client) DemoKeysIn(ctx context.Context, file string) error {
+	keys := map[api.Tier]string{}
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, &keys)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return c.DemoKeys(ctx, "demo key", keys, func() error {
+		text, err := json.MarshalIndent(keys, "", "  ")
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(file, append(text, '\n'), 0o600)
+	})
 }

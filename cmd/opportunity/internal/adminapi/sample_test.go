@@ -39,10 +39,8 @@ func TestRecordsAreFictional(t *testing.T) {
 		require.True(t, api.ValidSlug(id), id)
 		require.False(t, ids[id], "duplicate id %s", id)
 		ids[id] = true
-		var company api.Company
-		require.NoError(t, json.Unmarshal(r.Listing["company"], &company))
-		require.True(t, strings.HasSuffix(company.Name, " (sample)"), company.Name)
-		require.Contains(t, string(r.Listing["summary"]), "Sample record: ")
+		require.Regexp(t, `\(sample\)$`, r.Listing["company"].(map[string]any)["name"])
+		require.Contains(t, r.Listing["summary"], "Sample record: ")
 		whole, err := json.Marshal(r)
 		require.NoError(t, err)
 		for _, address := range addresses.FindAllString(string(whole), -1) {
@@ -50,7 +48,7 @@ func TestRecordsAreFictional(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, strings.HasSuffix(u.Hostname(), ".example"), address)
 		}
-		if strings.Contains(string(r.Listing["facts"]), `"CA"`) {
+		if strings.Contains(fmt.Sprint(r.Listing["facts"]), "country:CA ") {
 			canadian++
 		}
 	}

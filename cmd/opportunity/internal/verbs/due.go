@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/pkg/api"
 )
@@ -33,7 +34,11 @@ on the facts, or a change of a reviewed field. The longest due come first.`,
 			if err != nil {
 				return err
 			}
-			list, raw, err := c.Due(cmd.Context(), within)
+			soon := ""
+			if within > 0 {
+				soon = within.String()
+			}
+			list, raw, err := adminapi.Get[api.DueList](cmd.Context(), c, "/reviews/due", "within", soon)
 			if err != nil {
 				return err
 			}

@@ -18,6 +18,21 @@ import (
 	"opportunity.internal/pkg/listingfile"
 )
 
+func (v *verbs) listings() *cobra.Command {
+	c := &cobra.Command{Use: "listings", Short: "List, check, import, export, publish and withdraw listings"}
+	c.AddCommand(
+		v.listListings(),
+		v.showListing(),
+		v.importListings(),
+		v.lint(),
+		schema(),
+		v.export(),
+		v.publish(),
+		v.withdraw(),
+	)
+	return c
+}
+
 func (v *verbs) listListings() *cobra.Command {
 	var visibility, status, category, country, search, output string
 	var page adminapi.Page

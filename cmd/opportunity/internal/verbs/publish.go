@@ -1,18 +1,14 @@
 package verbs
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
-	"opportunity.internal/cmd/opportunity/internal/flags"
 )
 
 func (v *verbs) publish() *cobra.Command {
@@ -59,71 +55,21 @@ for confirmation. In scripts, add --yes.`,
 	return c
 }
 
-func neverReviewed(n int) string { return fmt.Sprintf("%d of them never reviewed", n) }
-
-// stillWithdrawn lists the listings that an import left withdrawn although the file has them as
-// published.
-func stillWithdrawn(ids []string) string {
-	if len(ids) == 0 {
-		return ""
+func (v *verbs) withdraw() *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use:   "withdraw ID...",
+		Short: "Withdraw published listings: all that you name, or none",
+		Long: `Withdraw published listings: all that you name, or none. Consumers no longer get them. At a
+terminal, the command asks for confirmation; --yes skips that.`,
+		Example: "  opportunity listings withdraw maple-scribe --reason \"the company closed\"",
+		RunE: v.report(func(ctx context.Context, c adminapi.Client, ids []string) (result, error) {
+			r, raw, err := c.Withdraw(ctx, ids, reason)
+			return imported(r, raw, fmt.Sprintf("withdrawn %d, unchanged %d", r.Updated, r.Unchanged)), err
+		}),
 	}
-	return fmt.Sprintf("\n%d stay withdrawn although the file has them as published: %s\npublish them again with: "+
-		"opportunity listings publish ID...",
-		len(ids), strings.Join(ids, ", "))
-}
-
-// confirm prints what is about to happen. It returns an error unless a person at a terminal
-// confirms.
-func confirm(in io.Reader, out io.Writer, what string) error {
-	fmt.Fprintln(Printable(out), what)
-	if !terminal(in) {
-		return errors.New("standard input is not a terminal: add --yes to skip the confirmation; nothing was changed")
-	}
-	return agree(bufio.NewReader(in), out)
-}
-
-// agree asks until a person enters yes or no. It returns an error unless they enter yes.
-func agree(in *bufio.Reader, out io.Writer) error {
-	for {
-		fmt.Fprint(out, "Continue? (yes, no): ")
-		answer, err := in.ReadString('\n')
-		switch strings.ToLower(strings.TrimSpace(answer)) {
-		case "yes", "y":
-			return nil
-		case "no", "n":
-			return errors.New("nothing was changed")
-		}
-		if err != nil {
-			fmt.Fprintln(out)
-			return errors.New("no answer: add --yes to skip the confirmation; nothing was changed")
-		}
-	}
-}
-
-// confirmed asks a person at a terminal to confirm what is about to happen. Without a terminal it
-// returns nil: scripts need no --yes.
-func confirmed(cmd *cobra.Command, yes bool, what string) error {
-	if yes || !terminal(cmd.InOrStdin()) {
-		return nil
-	}
-	return confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), what)
-}
-
-// checkReason returns the usage error of a blank --reason.
-func checkReason(reason string) error {
-	if strings.TrimSpace(reason) == "" {
-		return flags.Usage("missing --reason: say why")
-	}
-	return nil
-}
-
-// terminal reports whether in is a terminal. Tests replace it.
-var terminal = func(in io.Reader) bool {
-	file, is := in.(*os.File)
-	if !is {
-		return false
-	}
-	info, err := file.Stat()
-	null, err2 := os.Stat(os.DevNull)
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && (err2 != nil || !os.SameFile(info, null))
+	needsReason(c, &reason, "why, for the list of changes")
+	return asksFirst(c, func(ids []string) string {
+		return fmt.Sprintf("This withdraws %d listings: %s. Consumers no longer get them.", len(ids), strings.Join(ids, ", "))
+	})
 }

@@ -108,8 +108,7 @@ func (s submission) run(cmd *cobra.Command, id string) error {
 			}
 		}
 		r, raw, err := c.Review(ctx, id, api.ReviewSubmission{Review: s.given})
-		text := fmt.Sprintf("appended %d, duplicates %d", r.Appended, r.Duplicates)
-		return result{applied: r.Applied, rejected: r.Rejected, omitted: r.Omitted, newer: r.Newer, raw: raw, text: text}, err
+		return appended(r.AppendReport, raw), err
 	})(cmd, []string{id})
 }
 
@@ -205,14 +204,9 @@ func changed(facts api.Facts, changes []string) ([]byte, error) {
 
 // object reads a file with one JSON object and puts it on one line.
 func object(cmd *cobra.Command, file string) ([]byte, error) {
-	in, closed, err := input(cmd, file)
+	text, err := readFile(cmd, file)
 	if err != nil {
 		return nil, fmt.Errorf("%w: give a file that holds the JSON object, or - for standard input", err)
-	}
-	defer closed()
-	text, err := io.ReadAll(in)
-	if err != nil {
-		return nil, err
 	}
 	var line bytes.Buffer
 	if err := json.Compact(&line, text); err != nil {

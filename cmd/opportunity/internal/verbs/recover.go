@@ -122,12 +122,7 @@ func (v *verbs) recoverAuthquota(ctx context.Context, decision service.Recovery,
 	if err := redis.Load(filepath.Join(filepath.Dir(database), RedisFile)); err != nil {
 		return err
 	}
-	cfg, err := authquota.RecoverConfig(func(name string) (string, bool) {
-		if name == "OPPORTUNITY_REDIS_URL" {
-			return redis.URL(), true
-		}
-		return lookup(name)
-	})
+	cfg, err := authquota.RecoverConfig(with(lookup, "OPPORTUNITY_REDIS_URL", redis.URL()))
 	if err != nil {
 		return err
 	}
@@ -139,13 +134,10 @@ func (v *verbs) recoverBilling(ctx context.Context, decision service.Recovery, o
 	if err != nil {
 		return err
 	}
-	cfg, err := billing.RecoverConfig(func(name string) (string, bool) {
-		value, ok := lookup(name)
-		if !ok && name == "OPPORTUNITY_BILLING_PROCESSOR" { // as in up
-			return billing.Sandbox, true
-		}
-		return value, ok
-	})
+	if _, set := lookup("OPPORTUNITY_BILLING_PROCESSOR"); !set { // as in up
+		lookup = with(lookup, "OPPORTUNITY_BILLING_PROCESSOR", billing.Sandbox)
+	}
+	cfg, err := billing.RecoverConfig(lookup)
 	if err != nil {
 		return err
 	}

@@ -1,17 +1,23 @@
 package verbs
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
+	"opportunity.internal/cmd/opportunity/internal/flags"
+	"opportunity.internal/sdk/go/opportunity"
 	"opportunity.internal/services/history"
 )
 
@@ -89,26 +95,22 @@ func (v *verbs) historyConfig() (file string, cfg history.Config, err error) {
 	if err != nil {
 		return "", cfg, err
 	}
-	if lookup, err = withSecret(lookup, "OPPORTUNITY_HISTORY_SIGNING_KEY",
-		filepath.Join(filepath.Dir(file), SigningKeyFile)); err != nil {
+	secret, err := os.ReadFile(filepath.Join(filepath.Dir(file), SigningKeyFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", cfg, err
 	}
-	cfg, err = history.ProofConfig(lookup)
+	cfg, err = history.ProofConfig(with(lookup, "OPPORTUNITY_HISTORY_SIGNING_KEY", strings.TrimSpace(string(secret))))
 	return file, cfg, err
 }
 
-// withSecret returns settings with a secret from a file, unset if the file does not exist.
-func withSecret(lookup func(string) (string, bool), variable, file string) (func(string) (string, bool), error) {
-	secret, err := os.ReadFile(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
+// with returns settings in which a variable has a value, and is unset if that is empty.
+func with(lookup func(string) (string, bool), variable, value string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		if name == variable {
-			return strings.TrimSpace(string(secret)), len(secret) > 0
+			return value, value != ""
 		}
 		return lookup(name)
-	}, nil
+	}
 }
 
 // database returns the database file of a service in the data directory, and settings that use it.
@@ -122,10 +124,105 @@ func (v *verbs) database(service string) (file string, lookup func(string) (stri
 		return "", nil, fmt.Errorf(`no %s: %s does not exist. Use --data-dir with the directory of "opportunity up"`, service,
 			file)
 	}
-	return file, func(name string) (string, bool) {
-		if name == "OPPORTUNITY_DATABASE_URL" {
-			return (&url.URL{Scheme: "sqlite", Path: file}).String(), true
-		}
-		return os.LookupEnv(name)
-	}, nil
+	return file, with(os.LookupEnv, "OPPORTUNITY_DATABASE_URL", (&url.URL{Scheme: "sqlite", Path: file}).String()), nil
+}
+
+func (v *verbs) verifyEvent() *cobra.Command {
+	var keys opportunity.ProofKeys
+	var checkpoint string
+	c := &cobra.Command{
+		Use:   "verify-event FILE",
+		Short: "Verify the proof of an event, without an account, a network or a database",
+		Long: `Verify that an event is in the log of the history and has not changed since.
+
+FILE is an event with its proof: the output of "opportunity history prove", or /records/ID/event of
+an installation. "-" reads standard input. --key is the public key of the log; get it once from
+.publicKeys of /.well-known/opportunity-history, and keep it. --witness is the key of a witness that
+must have cosigned. With --checkpoint, the proof must also lead to a checkpoint that you have from
+elsewhere, so that you see the same history as its source.
+
+It proves that the log recorded the event by the time that the witnesses state, and that it has not
+changed since. It does not prove that the event is true. The exit code is 0 if the event is proved,
+1 if it is not, and 2 if nothing could be verified.`,
+		Example: "  opportunity history verify-event event.tlog-proof --key \"$LOG_KEY\"\n" +
+			"  opportunity history verify-event event.tlog-proof --key \"$LOG_KEY\" --witness \"$WITNESS_KEY\" --checkpoint " +
+			"saved.txt",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			proof, err := provedBy(cmd, args[0], checkpoint, keys)
+			failed := new(opportunity.ProofError)
+			switch {
+			case errors.As(err, &failed) && failed.Reason != opportunity.ReasonMalformedKey:
+				return &adminapi.Failure{Code: adminapi.CodeAltered, Message: failed.Error()}
+			case err != nil: // nothing was verified
+				return flags.Usage("%w", err)
+			}
+			if v.output == "json" {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(proof)
+			}
+			printProof(Printable(cmd.OutOrStdout()), proof)
+			return nil
+		},
+	}
+	c.Flags().StringArrayVar(&keys.Log, "key", nil, "a public `KEY` of the log; may be repeated")
+	c.Flags().StringArrayVar(&keys.Witnesses, "witness", nil,
+		"the `KEY` of a witness that must have cosigned; may be repeated")
+	c.Flags().StringVar(&checkpoint, "checkpoint", "",
+		"a `FILE` with a checkpoint of the log from elsewhere, to which the proof must lead")
+	_ = c.MarkFlagRequired("key")
+	return c
+}
+
+func provedBy(cmd *cobra.Command, name, checkpoint string, keys opportunity.ProofKeys) (proof opportunity.Proof,
+	err error) {
+	text, err := readFile(cmd, name)
+	if err != nil {
+		return proof, err
+	}
+	if proof, err = opportunity.VerifyEvent(string(text), keys); err != nil || checkpoint == "" {
+		return proof, err
+	}
+	return proof, leadsTo(cmd, proof, checkpoint, keys)
+}
+
+// leadsTo returns an error unless a proof leads to the checkpoint in a file.
+func leadsTo(cmd *cobra.Command, proof opportunity.Proof, checkpoint string, keys opportunity.ProofKeys) error {
+	text, err := readFile(cmd, checkpoint)
+	if err != nil {
+		return err
+	}
+	size, root, err := opportunity.VerifyCheckpoint(string(text), keys)
+	switch {
+	case err != nil:
+		return err
+	case size != proof.Size:
+		return &opportunity.ProofError{Reason: "other_checkpoint", Message: fmt.Sprintf(
+			"the proof leads to a checkpoint of %d events and %s has %d: get the proof with ?size=%d", proof.Size, checkpoint,
+			size, size)}
+	case !bytes.Equal(root, proof.Root):
+		return &opportunity.ProofError{Reason: "other_history", Message: fmt.Sprintf(
+			"the log has signed two histories of %d events: keep this file and %s, which prove it", size, checkpoint)}
+	}
+	return nil
+}
+
+func printProof(out io.Writer, p opportunity.Proof) {
+	fmt.Fprintf(out, "proved: the event is number %d of the %d events that %s has signed\n", p.Index+1, p.Size, p.Origin)
+	e := p.Event
+	fmt.Fprintf(out, "event     %s of %s: %s\n", e.CheckType, e.Slug, e.Outcome)
+	fmt.Fprintf(out, "checked   %s\n", e.CheckedAt.Format(time.RFC3339Nano))
+	if e.Note != "" {
+		fmt.Fprintf(out, "note      %s\n", strings.ReplaceAll(e.Note, "\n", "\n          "))
+	}
+	for _, url := range e.SourceURLs {
+		fmt.Fprintf(out, "source    %s\n", url)
+	}
+	fmt.Fprintf(out, "recorded  %s, says the log\n", p.RecordedAt.Format(time.RFC3339Nano))
+	for _, seen := range p.Witnesses {
+		fmt.Fprintf(out, "seen      %s, by %s\n", seen.At.Format(time.RFC3339), seen.Name)
+	}
+	if len(p.Witnesses) == 0 {
+		fmt.Fprintln(out, "seen      by no witness that you named: the log alone vouches for the time, and can show others "+
+			"another history")
+	}
 }

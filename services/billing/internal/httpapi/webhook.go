@@ -15,6 +15,7 @@ import (
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/billing/internal/reconcile"
 	"opportunity.internal/services/billing/internal/stripe"
+	"opportunity.internal/services/billing/internal/subscription"
 )
 
 // WebhookPath is the path to which Stripe sends its webhook events.
@@ -53,34 +54,40 @@ func (w *Webhook) serve(g *gin.Context) (web.Reply, error) {
 	}
 	ctx, cancel := context.WithTimeout(g.Request.Context(), webhookTimeout)
 	defer cancel()
-	outcome, err := w.Receive(ctx, body, g.GetHeader("Stripe-Signature"))
+	event, err := w.Stripe.Event(ctx, body, g.GetHeader("Stripe-Signature"), w.Now())
+	if err != nil {
+		return web.Reply{}, w.reject(ctx, err)
+	}
+	outcome, err := w.Receive(ctx, event)
 	return web.Reply{JSON: map[string]string{"outcome": outcome}}, err
 }
 
-// Receive handles an event with its signature and counts the outcome.
-func (w *Webhook) Receive(ctx context.Context, body []byte, signature string) (outcome string, err error) {
-	outcome, err = w.receive(ctx, body, signature)
-	w.Count(outcome)
-	return outcome, err
-}
-
-func (w *Webhook) receive(ctx context.Context, body []byte, signature string) (outcome string, err error) {
-	event, err := w.Stripe.Event(ctx, body, signature, w.Now())
+// reject counts an event that could not be read and returns the error of the response.
+func (w *Webhook) reject(ctx context.Context, err error) error {
+	outcome, refused := failed, err
 	switch {
 	case errors.Is(err, stripe.ErrSignature):
-		w.Log.WarnContext(ctx, "webhook event rejected", "error", err.Error())
-		return badSignature, problem.New(problem.InvalidParameter, "The Stripe-Signature header is invalid or expired.")
+		outcome = badSignature
+		refused = problem.New(problem.InvalidParameter, "The Stripe-Signature header is invalid or expired.")
 	case errors.Is(err, stripe.ErrMalformed):
+		outcome, refused = malformed, problem.New(problem.InvalidParameter, "The body must be a Stripe event.")
+	}
+	w.Count(outcome)
+	if outcome != failed {
 		w.Log.WarnContext(ctx, "webhook event rejected", "error", err.Error())
-		return malformed, problem.New(problem.InvalidParameter, "The body must be a Stripe event.")
-	case err != nil:
-		return failed, err
 	}
-	done, err := w.Reconciler.HandleEvent(ctx, event)
+	return refused
+}
+
+// Receive handles an event and counts the outcome.
+func (w *Webhook) Receive(ctx context.Context, e subscription.Event) (outcome string, err error) {
+	done, err := w.Reconciler.HandleEvent(ctx, e)
 	if err != nil {
+		w.Count(failed)
 		return failed, err
 	}
-	w.Log.InfoContext(ctx, "webhook event processed", "event_id", event.ID, "event_type", event.Type,
-		"subscription_id", event.Subscription, "outcome", string(done))
+	w.Count(string(done))
+	w.Log.InfoContext(ctx, "webhook event processed", "event_id", e.ID, "event_type", e.Type,
+		"subscription_id", e.Subscription, "outcome", string(done))
 	return string(done), nil
 }

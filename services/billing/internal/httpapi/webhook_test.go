@@ -19,6 +19,7 @@ import (
 	"opportunity.internal/services/billing/internal/sales"
 	"opportunity.internal/services/billing/internal/sandbox/sandboxtest"
 	"opportunity.internal/services/billing/internal/store"
+	"opportunity.internal/services/billing/internal/stripe"
 )
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -27,24 +28,25 @@ var schema = servicetest.NewSchema(store.Migrations)
 
 // webhookTest receives webhook events of a sandbox.
 type webhookTest struct {
-	t       *testing.T
-	stripe  *sandboxtest.Stripe
-	close   func() // the database
-	webhook *httpapi.Webhook
-	handler http.Handler
-	log     strings.Builder
-	counted []string
+	t         *testing.T
+	processor *sandboxtest.Processor
+	close     func() // the database
+	webhook   *httpapi.Webhook
+	handler   http.Handler
+	log       strings.Builder
+	counted   []string
 }
 
 func newWebhookTest(t *testing.T) *webhookTest {
 	t.Helper()
 	clock := func() time.Time { return now }
-	w := &webhookTest{t: t, stripe: sandboxtest.New(t, clock)}
+	w := &webhookTest{t: t, processor: sandboxtest.New(t, clock)}
 	db := servicetest.OpenDatabase(t, schema.SQLite(t))
 	w.close = func() { require.NoError(t, db.Close()) }
-	log, repo, client := slog.New(slog.NewTextHandler(&w.log, nil)), store.New(db, clock), w.stripe.Client()
+	log, repo := slog.New(slog.NewTextHandler(&w.log, nil)), store.New(db, clock)
 	w.webhook = &httpapi.Webhook{
-		Stripe: client, Reconciler: reconcile.Reconciler{Store: repo, Stripe: client, Log: log}, Now: clock, Log: log,
+		Stripe:     stripe.New(stripe.Config{WebhookSecrets: []string{sandboxtest.Secret}}, stripe.Options{}),
+		Reconciler: reconcile.Reconciler{Store: repo, Processor: w.processor, Log: log}, Now: clock, Log: log,
 		Count: func(outcome string) { w.counted = append(w.counted, outcome) },
 	}
 	w.handler = httpapi.API{
@@ -79,12 +81,12 @@ func TestOutcomeOfWebhook(t *testing.T) {
 		"done": {status: http.StatusOK, outcome: "done", logged: "webhook event processed"},
 		"repeated": {prepare: func(w *webhookTest, e *sandboxtest.Event) {
 			require.Equal(w.t, http.StatusOK, w.send(*e, e.Signature(sandboxtest.Secret, now)).Code)
-			requests := len(w.stripe.Requests(""))
-			w.t.Cleanup(func() { require.Len(w.t, w.stripe.Requests(""), requests, "a duplicate makes no request") })
+			calls := w.processor.Calls()
+			w.t.Cleanup(func() { require.Equal(w.t, calls, w.processor.Calls(), "a duplicate makes no request") })
 		}, status: http.StatusOK, outcome: "repeated", logged: "webhook event processed"},
 		"irrelevant": {prepare: func(_ *webhookTest,
 			e *sandboxtest.Event) {
-			*e = sandboxtest.UnrelatedEvent("product.updated")
+			*e = sandboxtest.NewEvent("evt_1", "product.updated", `{"id":"prod_1"}`)
 		}, status: http.StatusOK, outcome: "irrelevant"},
 		"bad signature": {secret: "whsec_of_another_endpoint", status: http.StatusBadRequest, outcome: "bad_signature",
 			logged: "webhook event rejected"},
@@ -92,7 +94,7 @@ func TestOutcomeOfWebhook(t *testing.T) {
 			e *sandboxtest.Event) {
 			*e = sandboxtest.Event(`{"object":"event"}`)
 		}, status: http.StatusBadRequest, outcome: "malformed", logged: "webhook event rejected"},
-		"processor fails": {prepare: func(w *webhookTest, _ *sandboxtest.Event) { w.stripe.SetUnavailable(true) },
+		"processor fails": {prepare: func(w *webhookTest, _ *sandboxtest.Event) { w.processor.SetUnavailable(true) },
 			status: http.StatusServiceUnavailable, outcome: "failed"},
 		"database fails": {prepare: func(w *webhookTest, _ *sandboxtest.Event) { w.close() },
 			status: http.StatusServiceUnavailable, outcome: "failed"},
@@ -103,7 +105,7 @@ func TestOutcomeOfWebhook(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWebhookTest(t)
-			_, events := w.stripe.Subscribe("", "acc_1")
+			_, events := w.processor.Subscribe("", "acc_1")
 			e, secret := events[0], sandboxtest.Secret
 			if c.prepare != nil {
 				c.prepare(w, &e)

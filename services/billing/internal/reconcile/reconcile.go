@@ -8,9 +8,6 @@
 // includes every change made before its ticket was taken. Duplicate, late or reordered events and
 // overlapping reads all end with the processor's latest state, and no clocks are compared.
 //
-// A renewal invoice that the processor would only charge later is charged immediately, and the
-// state is read again, because the paid period is already over.
-//
 // Pusher does the same for authquota, whose entitlements become those of the store.
 //
 // If the processor or the database fails, nothing is stored and the event is not marked as
@@ -26,16 +23,15 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/billing/internal/store"
-	"opportunity.internal/services/billing/internal/stripe"
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
 // Reconciler reads subscriptions from the processor and applies them to the store.
 type Reconciler struct {
-	Store  *store.Store
-	Stripe *stripe.Stripe
-	Now    func() time.Time
-	Log    *slog.Logger
+	Store     *store.Store
+	Processor subscription.Processor
+	Now       func() time.Time
+	Log       *slog.Logger
 	// OnChange is called after a commit that may have changed the entitlement of account. It may be
 	// nil.
 	OnChange func(account string)
@@ -77,7 +73,7 @@ func (r Reconciler) Run(ctx context.Context, actor string) (report api.BillingRe
 // customers newer than a restored database.
 func (r Reconciler) others(ctx context.Context, actor string, compared map[string]bool,
 	report *api.BillingReport) error {
-	ids, err := r.Stripe.AccountSubscriptions(ctx)
+	ids, err := r.Processor.Subscriptions(ctx, "")
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -110,12 +106,12 @@ func (r Reconciler) account(ctx context.Context, actor string, a subscription.Ac
 		d.Healed = true
 		report.Differences = append(report.Differences, d)
 	}
-	ids, err := r.Stripe.Subscriptions(ctx, a.Customer)
+	ids, err := r.Processor.Subscriptions(ctx, a.Customer)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	// a deleted customer has no subscriptions beyond the stored ones
-	if err != nil && !errors.Is(err, stripe.ErrNoCustomer) {
+	if err != nil && !errors.Is(err, subscription.ErrNoCustomer) {
 		report.Failed++
 		r.Log.WarnContext(ctx, "customer not reconciled", "account_id", a.ID, "error", err.Error())
 	}
@@ -145,7 +141,7 @@ func (r Reconciler) subscription(ctx context.Context, cause store.Cause, account
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, stripe.ErrNotFound):
+	case errors.Is(err, subscription.ErrNotFound):
 		report.Differences = append(report.Differences, api.BillingDifference{
 			Account: account, Subscription: id, Field: "exists", Had: "true", Has: "false",
 		})

@@ -1,23 +1,24 @@
 package reconcile_test
 
 import (
-	"net/http"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/problem"
 )
 
 // buy buys the plan. Billing misses the events.
 func (s *test) buy(account string) (id string) {
 	s.t.Helper()
-	customer, err := s.Stripe.Customer(s.t.Context(), account, account+"@example.com", "att_1")
+	customer, err := s.Processor.Customer(s.t.Context(), account, account+"@example.com", "att_"+account)
 	require.NoError(s.t, err)
 	customer, err = s.Store.SaveCustomer(s.t.Context(), account, customer)
 	require.NoError(s.t, err)
-	id, _ = s.stripe.Subscribe(customer, account)
+	id, _ = s.processor.Subscribe(customer, account)
 	return id
 }
 
@@ -53,8 +54,8 @@ func TestRunCorrectsMissedEvents(t *testing.T) {
 		require.Equal(t, api.BillingReport{Differences: []api.BillingDifference{}}, s.run())
 		first := s.buy("acc_1")
 		s.refresh(first)
-		s.stripe.Renew(first, true)
-		s.stripe.Cancel(first, true)
+		s.processor.Renew(first, true)
+		s.processor.Cancel(first, true)
 		bought := s.buy("acc_2")
 
 		report := s.run()
@@ -98,9 +99,9 @@ func TestRunFindsUnknownCustomers(t *testing.T) {
 		s.refresh(s.buy("acc_1"))
 		paid := s.entitlement("acc_1").PaidUntil
 		// names the account, the subscription does not
-		customer, err := s.Stripe.Customer(t.Context(), "acc_2", "ben@example.com", "att_1")
+		customer, err := s.Processor.Customer(t.Context(), "acc_2", "ben@example.com", "att_1")
 		require.NoError(t, err)
-		s.stripe.Subscribe(customer, "")
+		s.processor.Subscribe(customer, "")
 		s.execute("DELETE FROM customers")
 		s.execute("DELETE FROM subscriptions")
 		s.execute("DELETE FROM entitlements")
@@ -122,7 +123,7 @@ func TestRunContinuesAfterErrors(t *testing.T) {
 		s.refresh(lost)
 		e := s.entitlement("acc_1")
 		second := s.buy("acc_2")
-		s.stripe.Remove(lost)
+		s.processor.Remove(lost)
 		report := s.run()
 		require.Contains(t, report.Differences, api.BillingDifference{Account: "acc_1", Subscription: lost, Field: "exists",
 			Had: "true", Has: "false"})
@@ -132,11 +133,11 @@ func TestRunContinuesAfterErrors(t *testing.T) {
 			"the paid period continues: the API key may belong to another Stripe account")
 		require.Equal(t, api.Commercial, s.entitlement("acc_2").Tier)
 
-		s.stripe.Fail(func(r *http.Request) int {
-			if r.URL.Path == "/v1/subscriptions/"+second {
-				return http.StatusInternalServerError
+		s.processor.Fail(func(_, about string) error {
+			if about == second {
+				return problem.Unavailable(errors.New("made to fail"))
 			}
-			return 0
+			return nil
 		})
 		report = s.run()
 		require.Equal(t, 1, report.Failed)
@@ -148,10 +149,10 @@ func TestRunContinuesAfterErrors(t *testing.T) {
 func TestRunSkipsFinishedSubscriptions(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *test) {
 		id := s.buy("acc_1")
-		s.stripe.Delete(id)
+		s.processor.Delete(id)
 		s.refresh(id)
 		require.Equal(t, 1, s.run().Subscriptions, "the paid period continues")
-		s.stripe.Refund(id, 2900)
+		s.processor.Refund(id)
 		s.refresh(id)
 		require.Equal(t, 0, s.run().Subscriptions)
 	})
@@ -162,11 +163,11 @@ func TestRunSkipsFinishedSubscriptions(t *testing.T) {
 func TestRunFindsWonDispute(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *test) {
 		id := s.buy("acc_1")
-		s.stripe.Dispute(id, "needs_response")
-		s.stripe.Delete(id)
+		s.processor.Dispute(id, true)
+		s.processor.Delete(id)
 		s.refresh(id)
 		require.Equal(t, api.Disputed, s.entitlement("acc_1").Trouble)
-		s.stripe.Dispute(id, "won")
+		s.processor.Dispute(id, false)
 		require.Equal(t, 1, s.run().Healed())
 		require.Equal(t, api.Commercial, s.entitlement("acc_1").Tier)
 	})
@@ -177,8 +178,8 @@ func TestRunFindsWonDispute(t *testing.T) {
 func TestRunCorrectsManualChanges(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *test) {
 		over := s.buy("acc_2")
-		s.stripe.Refund(over, 2900)
-		s.stripe.Delete(over)
+		s.processor.Refund(over)
+		s.processor.Delete(over)
 		s.refresh(over)
 		id := s.buy("acc_1")
 		s.refresh(id)

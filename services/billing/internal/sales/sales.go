@@ -13,14 +13,13 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/billing/internal/reconcile"
 	"opportunity.internal/services/billing/internal/store"
-	"opportunity.internal/services/billing/internal/stripe"
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
 // Sales handles requests of accounts.
 type Sales struct {
 	Store      *store.Store
-	Stripe     *stripe.Stripe
+	Processor  subscription.Processor
 	Reconciler reconcile.Reconciler
 }
 
@@ -28,7 +27,7 @@ type Sales struct {
 // gets the portal instead, because it would pay twice for the same time.
 func (s Sales) Checkout(ctx context.Context, req api.CheckoutRequest) (url string, err error) {
 	url, account, err := s.checkout(ctx, req)
-	if !errors.Is(err, stripe.ErrNoCustomer) {
+	if !errors.Is(err, subscription.ErrNoCustomer) {
 		return url, err
 	}
 	if err := s.deleteCustomer(ctx, account); err != nil {
@@ -54,14 +53,14 @@ func (s Sales) checkout(ctx context.Context, req api.CheckoutRequest) (url strin
 	}
 	// without a customer the processor cannot charge, so buying again is safe
 	if account.Subscribed() && account.Customer != "" {
-		url, err = s.Stripe.Portal(ctx, account.Customer, req.ReturnURL)
+		url, err = s.Processor.Portal(ctx, account.Customer, req.ReturnURL)
 		return url, account, err
 	}
 	if attempt.URL != "" {
 		return attempt.URL, account, nil
 	}
 	if account.Customer == "" {
-		customer, err := s.Stripe.Customer(ctx, req.Account, req.Email, attempt.ID)
+		customer, err := s.Processor.Customer(ctx, req.Account, req.Email, attempt.ID)
 		if err != nil {
 			return "", account, err
 		}
@@ -69,7 +68,7 @@ func (s Sales) checkout(ctx context.Context, req api.CheckoutRequest) (url strin
 			return "", account, err
 		}
 	}
-	url, err = s.Stripe.Checkout(ctx, stripe.Order{
+	url, err = s.Processor.Checkout(ctx, subscription.Order{
 		Account: req.Account, Customer: account.Customer, ReturnURL: req.ReturnURL, Attempt: attempt.ID,
 		ExpiresAt: attempt.ExpiresAt,
 	})
@@ -85,7 +84,7 @@ func (s Sales) refreshNew(ctx context.Context, account subscription.Account) (su
 	if account.Customer == "" {
 		return account, nil
 	}
-	ids, err := s.Stripe.Subscriptions(ctx, account.Customer)
+	ids, err := s.Processor.Subscriptions(ctx, account.Customer)
 	if err != nil {
 		return account, err
 	}
@@ -116,7 +115,7 @@ func (s Sales) deleteCustomer(ctx context.Context, account subscription.Account)
 			continue
 		}
 		_, err := s.Reconciler.Refresh(ctx, state.ID, store.Cause{Actor: account.ID})
-		if err != nil && !errors.Is(err, stripe.ErrNotFound) {
+		if err != nil && !errors.Is(err, subscription.ErrNotFound) {
 			return err
 		}
 	}
@@ -131,8 +130,8 @@ func (s Sales) Portal(ctx context.Context, req api.PortalRequest) (url string, e
 		return "", err
 	}
 	if account.Customer != "" {
-		url, err = s.Stripe.Portal(ctx, account.Customer, req.ReturnURL)
-		if !errors.Is(err, stripe.ErrNoCustomer) {
+		url, err = s.Processor.Portal(ctx, account.Customer, req.ReturnURL)
+		if !errors.Is(err, subscription.ErrNoCustomer) {
 			return url, err
 		}
 		if err := s.deleteCustomer(ctx, account); err != nil {
@@ -174,7 +173,7 @@ func (s Sales) setCancel(ctx context.Context, id string, cancel bool) (subscript
 // setCancelOne ignores the processor's error if the subscription has ended there in the meantime,
 // because it will not charge again.
 func (s Sales) setCancelOne(ctx context.Context, id string, cancel bool, cause store.Cause) error {
-	rejected := s.Stripe.SetCancelAtPeriodEnd(ctx, id, cancel)
+	rejected := s.Processor.SetCancelAtPeriodEnd(ctx, id, cancel)
 	if rejected != nil {
 		if problem.Of(rejected).Code == problem.ServiceUnavailable {
 			return rejected

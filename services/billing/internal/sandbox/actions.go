@@ -9,18 +9,17 @@ import (
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/billing/internal/subscription"
 )
 
 // Session is a checkout or portal session with the data its page shows.
 type Session struct {
-	ID         string
-	Kind       Kind
-	SuccessURL string // of a portal: where it returns to
-	CancelURL  string
-	Account    string
-	Plan       string
-	USD        int
-	Declines   bool // the card is declined when it is charged
+	session
+
+	Account  string
+	Plan     string
+	USD      int  // a month
+	Declines bool // the card is declined when it is charged
 
 	// Subscription is the subscription of a checkout; nil before the first payment attempt.
 	Subscription *Subscription
@@ -33,82 +32,57 @@ func errPageNotFound() error {
 		"This page does not exist or has expired. Go back to your account and start again.")
 }
 
-func (s *Sandbox) findSession(tx *gorm.DB, kind Kind, id string) (session, error) {
-	found, err := get[session](tx, sessionKind, id)
-	if errors.Is(err, errNotFound) || err == nil && (found.Kind != kind || found.Expired ||
-		!found.ExpiresAt.After(s.time())) {
-		err = errPageNotFound()
-	}
-	return found, err
-}
-
 // Session returns the data of a page, or not_found if the session is unknown, expired or abandoned.
 func (s *Sandbox) Session(ctx context.Context, kind Kind, id string) (Session, error) {
-	page, err := s.readSession(s.db.WithContext(ctx), kind, id)
+	page, _, err := s.find(s.db.WithContext(ctx), kind, id)
 	return page, database.Outage(err)
 }
 
-func (s *Sandbox) readSession(tx *gorm.DB, kind Kind, id string) (Session, error) {
-	found, err := s.findSession(tx, kind, id)
+func (s *Sandbox) find(tx *gorm.DB, kind Kind, id string) (page Session, owner customer, err error) {
+	found, err := get[session](tx, string(kind), id)
+	if errors.Is(err, subscription.ErrNotFound) || err == nil && !found.ExpiresAt.After(s.time()) {
+		err = errPageNotFound()
+	}
 	if err != nil {
-		return Session{}, err
+		return page, owner, err
 	}
-	owner, err := get[customer](tx, customerKind, found.Customer)
-	if err != nil {
-		return Session{}, err
+	if owner, err = get[customer](tx, customerKind, found.Customer); err != nil {
+		return page, owner, err
 	}
-	page := Session{
-		ID: found.ID, Kind: found.Kind, SuccessURL: found.SuccessURL, CancelURL: found.CancelURL,
-		Account: owner.Metadata["account"],
-		Plan:    s.plan.Name, USD: s.plan.MonthlyUSD, Declines: owner.Declines,
-	}
+	page = Session{session: found, Account: owner.Account, Plan: s.plan.Name, USD: s.plan.MonthlyUSD,
+		Declines: owner.Declines}
 	switch {
 	case kind == Portal:
 		page.Subscriptions, err = list[Subscription](tx, "kind = ? AND customer = ?", subscriptionKind, owner.ID)
-	case found.Subscription != "":
-		var sub Subscription
-		sub, err = get[Subscription](tx, subscriptionKind, found.Subscription)
-		page.Subscription = &sub
-		if err == nil && sub.Status == IncompleteExpired {
+	case found.Bought != "":
+		var bought Subscription
+		bought, err = get[Subscription](tx, subscriptionKind, found.Bought)
+		if err == nil && bought.endedUnpaid() {
 			err = errPageNotFound()
 		}
+		page.Subscription = &bought
 	}
-	return page, err
+	return page, owner, err
 }
 
 // Pay pays a checkout session, or fails to if the card declines. A session is paid at most once,
 // even from several tabs.
 func (s *Sandbox) Pay(ctx context.Context, id string, declines bool) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		found, err := s.findSession(tx, Checkout, id)
+		page, buyer, err := s.find(tx, Checkout, id)
 		if err != nil {
 			return err
 		}
-		buyer, err := get[customer](tx, customerKind, found.Customer)
-		if err != nil {
-			return err
+		if page.Subscription == nil {
+			bought := newSubscription(buyer, now)
+			page.Subscription, page.Bought = &bought, bought.ID
 		}
-		var sub Subscription
-		var events []string
-		if found.Subscription == "" {
-			sub, events = newSubscription(buyer.ID, found.Metadata, s.plan.MonthlyUSD, now), []string{created}
-			found.Subscription = sub.ID
-		} else if sub, err = get[Subscription](tx, subscriptionKind, found.Subscription); err != nil {
-			return err
-		}
-		switch sub.Status {
-		case IncompleteExpired:
-			return errPageNotFound()
-		case Incomplete:
-		default: // paid in another tab
+		if page.Subscription.Status != Incomplete { // paid in another tab
 			return nil
 		}
-		err = sub.save(tx, append(events, sub.Charge(declines, now)...))
-		if err == nil && !declines { // the card is stored for renewals
-			buyer.Declines, found.Complete = false, true
-			err = errors.Join(buyer.save(tx), storeEvent(tx, completed, s.sessionObject(found, now)))
-		}
-		return errors.Join(err, found.save(tx))
+		page.Subscription.charge(declines, now)
+		buyer.Declines = buyer.Declines && declines // a card that works is stored for renewals
+		return errors.Join(buyer.save(tx), page.Subscription.save(tx), page.save(tx))
 	})
 }
 
@@ -116,40 +90,20 @@ func (s *Sandbox) Pay(ctx context.Context, id string, declines bool) error {
 // past-due subscriptions immediately.
 func (s *Sandbox) SetCard(ctx context.Context, id string, declines bool) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		found, err := s.findSession(tx, Portal, id)
+		page, owner, err := s.find(tx, Portal, id)
 		if err != nil {
 			return err
 		}
-		return setCard(tx, found.Customer, declines, now)
+		owner.Declines = declines
+		err = owner.save(tx)
+		for _, sub := range page.Subscriptions {
+			if sub.Status == PastDue && !declines {
+				sub.charge(false, now)
+				err = errors.Join(err, sub.save(tx))
+			}
+		}
+		return err
 	})
-}
-
-func setCard(tx *gorm.DB, customerID string, declines bool, now time.Time) error {
-	owner, err := get[customer](tx, customerKind, customerID)
-	if err != nil {
-		return err
-	}
-	owner.Declines = declines
-	if err := owner.save(tx); err != nil {
-		return err
-	}
-	all, err := list[Subscription](tx, "kind = ? AND customer = ?", subscriptionKind, owner.ID)
-	if err != nil {
-		return err
-	}
-	for _, sub := range all {
-		if sub.Status != PastDue {
-			continue
-		}
-		events := sub.processDue(declines, now)
-		if !declines {
-			events = append(events, sub.Charge(false, now)...)
-		}
-		if err := sub.save(tx, events); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Action is an operation on a subscription that the portal offers.
@@ -167,35 +121,35 @@ const maxDays = 366
 
 // Perform performs an action on a subscription of a portal's customer. Only Advance uses days.
 func (s *Sandbox) Perform(ctx context.Context, id, subscriptionID string, action Action, days int) error {
-	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		found, err := s.findSession(tx, Portal, id)
+	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		_, owner, err := s.find(tx, Portal, id)
 		if err != nil {
 			return err
 		}
-		return update(tx, subscriptionID, now, func(sub *Subscription, now time.Time) ([]string, error) {
-			if sub.Customer != found.Customer {
-				return nil, errNotFound
+		err = update(tx, subscriptionID, now, func(sub *Subscription) error {
+			if sub.Customer != owner.ID {
+				return subscription.ErrNotFound
 			}
 			return sub.perform(action, days, now)
 		})
+		if errors.Is(err, subscription.ErrNotFound) {
+			err = problem.New(problem.NotFound, "Subscription not found.")
+		}
+		return err
 	})
-	if errors.Is(err, errNotFound) {
-		err = problem.New(problem.NotFound, "Subscription not found.")
-	}
-	return err
 }
 
-func (s *Subscription) perform(action Action, days int, now time.Time) (events []string, err error) {
+func (s *Subscription) perform(action Action, days int, now time.Time) error {
 	switch action {
 	case Cancel, Resume:
-		return s.SetCancelAtPeriodEnd(action == Cancel)
+		return s.setCancelAtPeriodEnd(action == Cancel)
 	case Advance:
 		if days < 1 || days > maxDays {
-			return nil, problem.New(problem.InvalidParameter, "Enter a number of days from 1 to %d.", maxDays)
+			return problem.New(problem.InvalidParameter, "Enter a number of days from 1 to %d.", maxDays)
 		}
 		return s.moveClock(time.Duration(days) * 24 * time.Hour)
 	case ToPeriodEnd:
 		return s.moveClock(s.PeriodEnd.Sub(now))
 	}
-	return nil, problem.New(problem.InvalidParameter, "Unknown action.")
+	return problem.New(problem.InvalidParameter, "Unknown action.")
 }

@@ -2,26 +2,18 @@ package sandbox
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
-	"gorm.io/gorm"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/billing/internal/subscription"
 )
 
-// Interval is the time between checks for due renewals and between deliveries of an event that
-// failed.
-const Interval = time.Second
-
-func storeEvent(tx *gorm.DB, eventType string, about object) error {
-	id := "evt_sandbox_" + rand.Text()
-	return put(tx, eventKind, id, "", time.Unix(0, 0), object{"id": id, "object": "event", "type": eventType,
-		"data": object{"object": about}})
-}
+const (
+	Interval = 5 * time.Second // between checks for due renewals
+	Retry    = time.Second     // between deliveries of an event that failed
+)
 
 func (s *Sandbox) wake() {
 	select {
@@ -34,14 +26,9 @@ func (s *Sandbox) wake() {
 // without waiting for the next interval.
 func (s *Sandbox) Wakeups() <-chan struct{} { return s.wakeup }
 
-// Deliver delivers one webhook event with its Stripe-Signature header. If it fails, the event is
-// delivered again.
-type Deliver func(ctx context.Context, body []byte, signature string) error
-
-// Process renews and ends the subscriptions that are due, and delivers every pending event until
-// that succeeds. Events may arrive out of order and more than once. A failing event does not hold
-// up the others.
-func (s *Sandbox) Process(ctx context.Context, deliver Deliver) error {
+// Process renews and ends the subscriptions that are due, deletes expired sessions, and delivers
+// every pending event until that succeeds. A failing event does not hold up the others.
+func (s *Sandbox) Process(ctx context.Context, deliver func(context.Context, subscription.Event) error) error {
 	due, err := s.due(ctx)
 	if err != nil || len(due) == 0 {
 		return err
@@ -49,8 +36,8 @@ func (s *Sandbox) Process(ctx context.Context, deliver Deliver) error {
 	for _, r := range due {
 		switch r.Kind {
 		case subscriptionKind:
-			err = errors.Join(err, s.Update(ctx, r.ID, func(*Subscription, time.Time) ([]string, error) { return nil, nil }))
-		case sessionKind, requestKind: // expired
+			err = errors.Join(err, s.Update(ctx, r.ID, func(*Subscription) error { return nil }))
+		case string(Checkout), string(Portal):
 			err = errors.Join(err, s.delete(ctx, r))
 		}
 	}
@@ -60,7 +47,11 @@ func (s *Sandbox) Process(ctx context.Context, deliver Deliver) error {
 		if r.Kind != eventKind {
 			continue
 		}
-		eventErr := deliver(ctx, []byte(r.Object), s.sign(r.Object))
+		var e subscription.Event
+		eventErr := json.Unmarshal([]byte(r.Object), &e)
+		if eventErr == nil {
+			eventErr = deliver(ctx, e)
+		}
 		if eventErr == nil {
 			eventErr = s.delete(ctx, r)
 		}
@@ -72,16 +63,9 @@ func (s *Sandbox) Process(ctx context.Context, deliver Deliver) error {
 // due returns the objects that are due, oldest first.
 func (s *Sandbox) due(ctx context.Context) (due []row, err error) {
 	err = s.db.WithContext(ctx).Order("number").Find(&due, "due_at <= ?", s.time().Unix()).Error
-	return due, err
+	return due, database.Outage(err)
 }
 
 func (s *Sandbox) delete(ctx context.Context, r row) error {
 	return s.db.WithContext(ctx).Delete(&r).Error
-}
-
-func (s *Sandbox) sign(body string) string {
-	stamp := s.now().Unix()
-	mac := hmac.New(sha256.New, []byte(s.Secret))
-	fmt.Fprintf(mac, "%d.%s", stamp, body)
-	return fmt.Sprintf("t=%d,v1=%s", stamp, hex.EncodeToString(mac.Sum(nil)))
 }

@@ -2,22 +2,27 @@ package sandbox
 
 import (
 	"encoding/json"
-	"errors"
 	"time"
 
 	"gorm.io/gorm"
+
+	"opportunity.internal/services/billing/internal/subscription"
 )
 
-// Kinds of stored objects.
+// Kinds of stored objects, beside those of sessions.
 const (
 	customerKind     = "customer"
 	subscriptionKind = "subscription" // with its invoices
-	sessionKind      = "session"      // of the checkout or the portal
 	eventKind        = "event"        // not delivered yet
-	requestKind      = "request"      // with an idempotency key
 )
 
-var errNotFound = errors.New("not found in the sandbox")
+// Kind is the kind of a session.
+type Kind string
+
+const (
+	Checkout Kind = "checkout" // one purchase
+	Portal   Kind = "portal"   // existing subscriptions
+)
 
 type row struct {
 	Number   int64 `gorm:"primaryKey"` // order of creation
@@ -46,12 +51,13 @@ func put(tx *gorm.DB, kind, id, customer string, due time.Time, object any) erro
 		id, kind, customer, dueAt, string(encoded)).Error
 }
 
+// get returns the object with an id, or subscription.ErrNotFound.
 func get[T any](tx *gorm.DB, kind, id string) (object T, err error) {
 	found, err := list[T](tx, "kind = ? AND id = ?", kind, id)
 	if err != nil || len(found) > 0 {
 		return append(found, object)[0], err
 	}
-	return object, errNotFound
+	return object, subscription.ErrNotFound
 }
 
 // list returns the objects that match where, newest first.
@@ -69,58 +75,26 @@ func list[T any](tx *gorm.DB, where string, args ...any) ([]T, error) {
 	return objects, nil
 }
 
-// customer is a customer. The email address is not stored, because the sandbox sends no mail.
 type customer struct {
 	ID       string
-	Metadata map[string]string
+	Account  string
 	Declines bool // the card is declined when it is charged
-	Deleted  bool
 }
 
 func (c customer) save(tx *gorm.DB) error {
 	return put(tx, customerKind, c.ID, c.ID, time.Time{}, c)
 }
 
-// Kind is the type of a session.
-type Kind string
-
-const (
-	Checkout Kind = "checkout" // one purchase
-	Portal   Kind = "portal"   // existing subscriptions
-)
-
 type session struct {
 	ID         string
 	Kind       Kind
 	Customer   string
-	Account    string            // in the metadata of the session
-	Metadata   map[string]string // of the subscription that is bought
-	SuccessURL string            // of a portal: where it returns to
+	SuccessURL string // of a portal: where it returns to
 	CancelURL  string
 	ExpiresAt  time.Time
-
-	Subscription string // what was bought; empty before the first payment attempt
-	Complete     bool   // paid
-	Expired      bool
+	Bought     string // id of a subscription; empty before the first payment attempt
 }
 
 func (s session) save(tx *gorm.DB) error {
-	return put(tx, sessionKind, s.ID, s.Customer, s.ExpiresAt, s)
-}
-
-func (s session) status(now time.Time) string {
-	switch {
-	case s.Complete:
-		return "complete"
-	case s.Expired || !s.ExpiresAt.After(now):
-		return "expired"
-	}
-	return "open"
-}
-
-// request is a successful or declined request, whose response is repeated for its idempotency key.
-type request struct {
-	Parameters string // method, path and form
-	Status     int
-	Body       json.RawMessage
+	return put(tx, string(s.Kind), s.ID, s.Customer, s.ExpiresAt, s)
 }

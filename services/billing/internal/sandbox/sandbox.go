@@ -1,11 +1,6 @@
-// Package sandbox is a Stripe that moves no money: a stateful fake of the part of Stripe's API that
-// billing uses. It replaces Stripe on one machine, and in tests. The service uses it through the
-// same client as Stripe: requests through RoundTrip or ServeHTTP, and signed webhook events from
-// Process. Package pages serves its checkout and portal.
-//
-// Like Stripe it rejects unknown parameters, repeats the response to a repeated idempotency key,
-// returns ids instead of objects unless they are expanded, and leaves a renewal invoice in draft
-// for an hour.
+// Package sandbox is a payment processor that moves no money. It replaces Stripe on one machine:
+// accounts buy on its checkout page, and its portal cancels and resumes, makes the card decline and
+// moves the clock of a subscription.
 //
 // Its objects are in billing's database. An event is stored in the same transaction as the change
 // and delivered at least once, also after a crash.
@@ -14,8 +9,8 @@ package sandbox
 import (
 	"context"
 	"crypto/rand"
-	"net/http"
-	"net/url"
+	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -24,43 +19,28 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/billing/internal/subscription"
 )
 
 // Path is the URL path prefix of the sandbox's pages.
 const Path = "/billing/sandbox/"
 
-// The API key that the sandbox accepts, and the price and product that it sells.
-const (
-	Key     = "sk_test_sandbox"
-	Price   = "price_sandbox"
-	Product = "prod_sandbox"
-)
-
-// Sandbox is a fake of Stripe. Its methods return problem.Unavailable during a database outage.
+// Sandbox is a subscription.Processor.
 type Sandbox struct {
-	Secret string // signs webhook events
-
 	db        *database.DB
 	publicURL string // without a trailing slash
 	plan      api.TierInfo
 	now       func() time.Time
 	wakeup    chan struct{} // holds one element while events may be pending
-	routes    *http.ServeMux
 }
 
 // New returns a sandbox whose pages are served below publicURL, which has no trailing slash.
 func New(db *database.DB, publicURL string, now func() time.Time) *Sandbox {
-	s := &Sandbox{
-		Secret: "whsec_" + rand.Text(), db: db, publicURL: publicURL, plan: api.SoldPlan(), now: now,
-		wakeup: make(chan struct{}, 1),
-		routes: http.NewServeMux(),
-	}
-	s.addRoutes()
-	return s
+	return &Sandbox{db: db, publicURL: publicURL, plan: api.SoldPlan(), now: now, wakeup: make(chan struct{}, 1)}
 }
 
-// transaction calls change in a transaction that excludes all other changes of the sandbox. now has
-// the precision of Stripe, seconds.
+// transaction calls change in a transaction that excludes all other changes of the sandbox. now is
+// in full seconds.
 func (s *Sandbox) transaction(ctx context.Context, change func(tx *gorm.DB, now time.Time) error) error {
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row{}, "kind = 'lock'").
@@ -77,39 +57,109 @@ func (s *Sandbox) transaction(ctx context.Context, change func(tx *gorm.DB, now 
 
 func (s *Sandbox) time() time.Time { return s.now().UTC().Truncate(time.Second) }
 
-// Update changes one subscription and stores an event of each returned type. It processes what is
-// due before and after the change. It returns errNotFound if there is no such subscription.
-func (s *Sandbox) Update(ctx context.Context, id string,
-	change func(sub *Subscription, now time.Time) (events []string, err error)) error {
+// Customer creates the account's customer. The email address is not stored, because the sandbox
+// sends no mail.
+func (s *Sandbox) Customer(ctx context.Context, account, _, attempt string) (id string, err error) {
+	id = "cus_sandbox_" + attempt
+	err = s.transaction(ctx, func(tx *gorm.DB, _ time.Time) error {
+		_, err := get[customer](tx, customerKind, id)
+		if errors.Is(err, subscription.ErrNotFound) {
+			return customer{ID: id, Account: account}.save(tx)
+		}
+		return err
+	})
+	return id, err
+}
+
+// Checkout opens a checkout session.
+func (s *Sandbox) Checkout(ctx context.Context, o subscription.Order) (url string, err error) {
+	return s.open(ctx, session{
+		ID: "cs_sandbox_" + o.Attempt, Kind: Checkout, Customer: o.Customer, SuccessURL: o.SuccessURL(),
+		CancelURL: o.CancelURL(), ExpiresAt: o.ExpiresAt,
+	})
+}
+
+// portalTTL limits the life of a portal session, because its URL alone gives access.
+const portalTTL = 24 * time.Hour
+
+// Portal opens a portal session.
+func (s *Sandbox) Portal(ctx context.Context, customer, returnURL string) (url string, err error) {
+	return s.open(ctx, session{
+		ID: "bps_sandbox_" + rand.Text(), Kind: Portal, Customer: customer, SuccessURL: returnURL,
+		ExpiresAt: s.time().Add(portalTTL),
+	})
+}
+
+// open stores a session unless it exists, and returns the URL of its page. Addresses to return to
+// must be below the public URL, so that a page is no open redirect.
+func (s *Sandbox) open(ctx context.Context, made session) (url string, err error) {
+	if !strings.HasPrefix(made.SuccessURL, s.publicURL+"/") {
+		return "", fmt.Errorf("sandbox: return URL %q is not below %s", made.SuccessURL, s.publicURL)
+	}
+	err = s.transaction(ctx, func(tx *gorm.DB, _ time.Time) error {
+		_, err := get[customer](tx, customerKind, made.Customer)
+		if errors.Is(err, subscription.ErrNotFound) {
+			return subscription.ErrNoCustomer
+		}
+		if err != nil {
+			return err
+		}
+		_, err = get[session](tx, string(made.Kind), made.ID)
+		if errors.Is(err, subscription.ErrNotFound) {
+			return made.save(tx)
+		}
+		return err
+	})
+	return s.publicURL + Path + string(made.Kind) + "/" + made.ID, err
+}
+
+// ExpireCheckouts deletes every checkout session.
+func (s *Sandbox) ExpireCheckouts(ctx context.Context) error {
+	return database.Outage(s.db.WithContext(ctx).Delete(&row{}, "kind = ?", Checkout).Error)
+}
+
+// Subscription returns the state of a subscription.
+func (s *Sandbox) Subscription(ctx context.Context, id string) (subscription.State, error) {
+	found, err := get[Subscription](s.db.WithContext(ctx), subscriptionKind, id)
+	if err != nil {
+		return subscription.State{}, database.Outage(err)
+	}
+	return found.state(s.plan.Tier), nil
+}
+
+// Subscriptions lists the ids of the subscriptions of a customer or, if customer is empty, of all.
+func (s *Sandbox) Subscriptions(ctx context.Context, customer string) (ids []string, err error) {
+	found := s.db.WithContext(ctx).Model(&row{}).Where("kind = ?", subscriptionKind).Order("number DESC")
+	if customer != "" {
+		found = found.Where("customer = ?", customer)
+	}
+	return ids, database.Outage(found.Pluck("id", &ids).Error)
+}
+
+// SetCancelAtPeriodEnd cancels or resumes a subscription.
+func (s *Sandbox) SetCancelAtPeriodEnd(ctx context.Context, id string, cancel bool) error {
+	return s.Update(ctx, id, func(sub *Subscription) error { return sub.setCancelAtPeriodEnd(cancel) })
+}
+
+// Update changes one subscription and stores an event about it. It processes what is due before and
+// after the change. It returns subscription.ErrNotFound if there is no such subscription.
+func (s *Sandbox) Update(ctx context.Context, id string, change func(sub *Subscription) error) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error { return update(tx, id, now, change) })
 }
 
-func update(tx *gorm.DB, id string, now time.Time, change func(sub *Subscription, now time.Time) (events []string,
-	err error)) error {
+func update(tx *gorm.DB, id string, now time.Time, change func(sub *Subscription) error) error {
 	sub, err := get[Subscription](tx, subscriptionKind, id)
 	if err != nil {
 		return err
 	}
-	c, err := get[customer](tx, customerKind, sub.Customer)
+	payer, err := get[customer](tx, customerKind, sub.Customer)
 	if err != nil {
 		return err
 	}
-	events := sub.processDue(c.Declines, now)
-	more, err := change(&sub, now)
-	if err != nil {
+	sub.processDue(payer.Declines, now)
+	if err := change(&sub); err != nil {
 		return err
 	}
-	events = append(append(events, more...), sub.processDue(c.Declines, now)...)
-	return sub.save(tx, events)
-}
-
-// validReturnURL reports whether address is below publicURL. It prevents open redirects.
-func (s *Sandbox) validReturnURL(address string) bool {
-	public, err := url.Parse(s.publicURL)
-	if err != nil {
-		return false
-	}
-	u, err := url.Parse(address)
-	return err == nil && u.Scheme == public.Scheme && u.Host == public.Host && u.User == nil &&
-		strings.HasPrefix(address, s.publicURL+"/")
+	sub.processDue(payer.Declines, now)
+	return sub.save(tx)
 }

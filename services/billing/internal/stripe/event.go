@@ -11,6 +11,14 @@ import (
 
 	api "github.com/stripe/stripe-go/v86"
 	"github.com/stripe/stripe-go/v86/webhook"
+
+	"opportunity.internal/services/billing/internal/subscription"
+)
+
+// Errors of events.
+var (
+	ErrSignature = errors.New("invalid or expired signature")
+	ErrMalformed = errors.New("malformed event")
 )
 
 // tolerance is the maximum age of a signature, and how far in the future it may be. It stops
@@ -22,18 +30,18 @@ const tolerance = 5 * time.Minute
 // payments do not name a subscription, so Event looks it up at Stripe.
 //
 // Events of any Stripe API version are accepted, because only ids are read from them.
-func (s *Stripe) Event(ctx context.Context, body []byte, signature string, now time.Time) (Event, error) {
+func (s *Stripe) Event(ctx context.Context, body []byte, signature string, now time.Time) (subscription.Event, error) {
 	if err := checkTimestamp(signature, now); err != nil {
-		return Event{}, err
+		return subscription.Event{}, err
 	}
 	event, err := s.verify(body, signature)
 	if err != nil {
-		return Event{}, err
+		return subscription.Event{}, err
 	}
 	if event.ID == "" || event.Type == "" || event.Data == nil || len(event.Data.Raw) == 0 {
-		return Event{}, ErrMalformed
+		return subscription.Event{}, ErrMalformed
 	}
-	out := Event{ID: event.ID, Type: string(event.Type)}
+	out := subscription.Event{ID: event.ID, Type: string(event.Type)}
 	var obj object
 	if !relevant(out.Type) {
 		return out, nil
@@ -48,6 +56,7 @@ func (s *Stripe) Event(ctx context.Context, body []byte, signature string, now t
 // verify tries every secret, because Stripe may sign with the old or the new one while a secret is
 // rotated.
 func (s *Stripe) verify(body []byte, signature string) (event api.Event, err error) {
+	err = webhook.ErrNoValidSignature // without a secret, which the sandbox does not need
 	for _, secret := range s.secrets {
 		event, err = webhook.ConstructEventWithOptions(body, signature, secret, webhook.ConstructEventOptions{
 			IgnoreTolerance: true, IgnoreAPIVersionMismatch: true, // checkTimestamp has checked the time
@@ -180,9 +189,9 @@ func (s *Stripe) subscriptionOfPayment(ctx context.Context, intent string) (stri
 	return "", nil
 }
 
-// ignoreNotFound drops ErrNotFound: an object that Stripe does not have paid for nothing.
+// ignoreNotFound drops subscription.ErrNotFound: an object that Stripe does not have paid for nothing.
 func ignoreNotFound(err error) error {
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, subscription.ErrNotFound) {
 		return nil
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 	api "github.com/stripe/stripe-go/v86"
 
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/billing/internal/subscription"
 )
 
 // pendingRenewal returns the id of a renewal invoice that Stripe will charge later on its own, or
@@ -29,10 +30,30 @@ func pendingRenewal(invoice *api.Invoice) string {
 	return ""
 }
 
-// Charge finalizes a draft invoice and charges it. A declined card is not an error; it shows in the
+// chargeable reports whether billing should charge the pending renewal of a subscription now. A
+// cancelled subscription is left to Stripe.
+func chargeable(s subscription.State) bool {
+	return s.Account != "" && s.IsPlan() && !s.Ended && !s.CancelAtPeriodEnd
+}
+
+// chargeRenewal returns an error only if Stripe is unavailable, so that the event is sent again. If
+// Stripe rejects the charge, for example because the API key lacks the permission, it would reject
+// it every time, and failing the event would delay Stripe's own charge further. That case is only
+// logged.
+func (s *Stripe) chargeRenewal(ctx context.Context, of subscription.State, invoice string) error {
+	err := s.charge(ctx, invoice)
+	if unavailable := new(problem.Error); err == nil || errors.As(err, &unavailable) {
+		return err
+	}
+	s.log.ErrorContext(ctx, "renewal charge rejected, left to the processor",
+		"account_id", of.Account, "subscription_id", of.ID, "error", err.Error())
+	return nil
+}
+
+// charge finalizes a draft invoice and charges it. A declined card is not an error; it shows in the
 // state of the subscription. A finalized invoice also advances on its own: Stripe retries a charge
 // that fails here.
-func (s *Stripe) Charge(ctx context.Context, invoice string) (err error) {
+func (s *Stripe) charge(ctx context.Context, invoice string) (err error) {
 	defer s.observed("charge", time.Now(), &err)
 	// No fixed idempotency key: Stripe replays the response to a key for a day, even an internal
 	// error, and the invoice would stay a draft.

@@ -2,84 +2,110 @@ package stripe_test
 
 import (
 	"net/http"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/billing/internal/sandbox"
-	"opportunity.internal/services/billing/internal/stripe"
 )
 
-func TestCharge(t *testing.T) {
-	s, fake := start(t)
-	id, _ := buy(t, s, fake)
-	end := now.AddDate(0, 1, 0)
-	draft := func() string {
-		fake.DraftRenewal(id)
-		return fake.Invoice(id).ID
+// Stripe charges a renewal an hour after the period has ended. It is charged as soon as it is
+// known, so that access is not interrupted. What Stripe would not charge on its own, or the account
+// does not want, is not charged.
+func TestPendingRenewalIsCharged(t *testing.T) {
+	for name, c := range map[string]struct {
+		change  func(f *fake, invoice object)
+		charged bool
+	}{
+		"a draft":                        {func(*fake, object) {}, true},
+		"finalized, not charged":         {func(_ *fake, in object) { in["status"] = "open" }, true},
+		"declined: Stripe retries":       {func(_ *fake, in object) { in["status"], in["attempted"] = "open", true }, false},
+		"void":                           {func(_ *fake, in object) { in["status"] = "void" }, false},
+		"paid":                           {func(_ *fake, in object) { in["status"] = "paid" }, false},
+		"does not advance automatically": {func(_ *fake, in object) { in["auto_advance"] = false }, false},
+		"sent by mail":                   {func(_ *fake, in object) { in["collection_method"] = "send_invoice" }, false},
+		"first invoice":                  {func(_ *fake, in object) { in["billing_reason"] = "subscription_create" }, false},
+		"cancelled":                      {func(f *fake, _ object) { f.subscription["cancel_at_period_end"] = true }, false},
+		"ended":                          {func(f *fake, _ object) { f.subscription["status"] = "canceled" }, false},
+		"another product":                {func(f *fake, _ object) { f.price["product"] = object{"id": "prod_2"} }, false},
+		"unknown account": {func(f *fake, _ object) {
+			f.subscription["metadata"], f.subscription["customer"] = nil, object{"id": "cus_1"}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, f := start()
+			f.renew("draft")
+			c.change(f, f.invoices[0])
+			state, err := s.Subscription(t.Context(), "sub_1")
+			require.NoError(t, err)
+			require.Equal(t, c.charged, len(f.sent(http.MethodPost, "/pay")) == 1)
+			if c.charged {
+				require.Equal(t, "in_2", state.Paid.Invoice)
+				require.Equal(t, now.AddDate(0, 2, 0), state.Paid.Until)
+			}
+		})
 	}
-	setStatus := func(status sandbox.InvoiceStatus) {
-		fake.Change(id, func(sub *sandbox.Subscription, _ time.Time) []string { sub.Invoices[0].Status = status; return nil })
-	}
-
-	invoice := draft()
-	require.NoError(t, s.Charge(t.Context(), invoice))
-	got, err := s.Subscription(t.Context(), id)
-	require.NoError(t, err)
-	require.Equal(t, invoice, got.Paid.Invoice)
-	require.Equal(t, end.AddDate(0, 1, 0), got.Paid.Until)
-	require.NoError(t, s.Charge(t.Context(), invoice), "repeated, as after a crash")
-	require.True(t, fake.Invoice(id).Paid())
-
-	invoice = draft()
-	setStatus(sandbox.Open)
-	require.NoError(t, s.Charge(t.Context(), invoice), "already finalized")
-	require.True(t, fake.Invoice(id).Paid())
-
-	invoice = draft()
-	fake.Decline(got.Customer, true)
-	require.NoError(t, s.Charge(t.Context(), invoice))
-	got, err = s.Subscription(t.Context(), id)
-	require.NoError(t, err)
-	require.True(t, got.Failing)
-	require.Equal(t, end.AddDate(0, 2, 0), got.Paid.Until, "the paid period is unchanged")
-	require.True(t, fake.Invoice(id).Advances, "Stripe retries the card")
-	require.NoError(t, s.Charge(t.Context(), invoice))
-	require.Len(t, fake.Requests("POST /v1/invoices/"+invoice+"/pay"), 2)
-	require.Equal(t, sandbox.Open, fake.Invoice(id).Status,
-		"a repeated charge gets the first response and does not charge the card")
-	fake.Decline(got.Customer, false)
-
-	invoice = draft()
-	setStatus(sandbox.Void)
-	err = s.Charge(t.Context(), invoice)
-	require.Error(t, err)
-	require.NotErrorAs(t, err, new(*problem.Error), "Stripe would reject it again")
-	require.ErrorIs(t, s.Charge(t.Context(), "in_nowhere"), stripe.ErrNotFound)
 }
 
-// A failed request is an outage, so that the event is sent again. The next attempt charges.
-func TestChargeDuringOutage(t *testing.T) {
-	for _, step := range []string{"/finalize", "/pay"} {
-		s, fake := start(t)
-		id, _ := buy(t, s, fake)
-		fake.DraftRenewal(id)
-		invoice := fake.Invoice(id).ID
-		fake.Fail(func(r *http.Request) int {
-			if strings.HasSuffix(r.URL.Path, step) {
-				return http.StatusInternalServerError
-			}
-			return 0
-		})
-		require.ErrorAs(t, s.Charge(t.Context(), invoice), new(*problem.Error), step)
-		got, err := s.Subscription(t.Context(), id)
+// A card that is declined neither extends nor shortens the paid period.
+func TestDeclinedRenewal(t *testing.T) {
+	s, f := start()
+	invoice := f.renew("draft")
+	f.declines = true
+	for range 2 {
+		state, err := s.Subscription(t.Context(), "sub_1")
 		require.NoError(t, err)
-		require.Equal(t, invoice, got.PendingInvoice, step)
-		fake.Fail(nil)
-		require.NoError(t, s.Charge(t.Context(), invoice))
-		require.True(t, fake.Invoice(id).Paid(), step)
+		require.True(t, state.Failing)
+		require.Equal(t, "in_1", state.Paid.Invoice)
 	}
+	require.Len(t, f.sent(http.MethodPost, "/pay"), 1, "Stripe retries the card, billing does not")
+	require.Equal(t, "true", f.sent(http.MethodPost, invoice+"/finalize")[0].form.Get("auto_advance"))
+}
+
+// A failed request is an outage, so that the event is sent again. The next attempt charges, with
+// the same idempotency key, so that a charge whose response was lost is not repeated.
+func TestOutageDuringCharge(t *testing.T) {
+	for _, step := range []string{"/finalize", "/pay"} {
+		s, f := start()
+		f.renew("draft")
+		f.failAt(step, http.StatusInternalServerError)
+		_, err := s.Subscription(t.Context(), "sub_1")
+		require.ErrorAs(t, err, new(*problem.Error), step)
+		f.fail = nil
+		state, err := s.Subscription(t.Context(), "sub_1")
+		require.NoError(t, err)
+		require.Equal(t, "in_2", state.Paid.Invoice)
+		paid := f.sent(http.MethodPost, "/pay")
+		require.NotEmpty(t, paid[0].key)
+		require.Equal(t, paid[0].key, paid[len(paid)-1].key)
+	}
+	s, f := start()
+	f.renew("draft")
+	f.fail = func(r *http.Request) int {
+		if r.Method == http.MethodGet && len(f.sent(http.MethodPost, "/pay")) > 0 {
+			return http.StatusInternalServerError
+		}
+		return 0
+	}
+	_, err := s.Subscription(t.Context(), "sub_1")
+	require.ErrorAs(t, err, new(*problem.Error), "after the charge")
+}
+
+// If the API key may not charge, the event still succeeds: a failing event would delay Stripe's own
+// charge.
+func TestRejectedChargeIsLeftToStripe(t *testing.T) {
+	s, f := start()
+	f.renew("draft")
+	f.fail = func(r *http.Request) int {
+		if r.Method == http.MethodPost {
+			return http.StatusForbidden
+		}
+		return 0
+	}
+	state, err := s.Subscription(t.Context(), "sub_1")
+	require.NoError(t, err)
+	require.Equal(t, "in_1", state.Paid.Invoice)
+	require.Equal(t, "draft", f.invoices[0]["status"])
+	require.Contains(t, f.log.String(), "renewal charge rejected, left to the processor")
+	require.Contains(t, f.log.String(), "OPPORTUNITY_STRIPE_API_KEY is invalid or lacks the permission")
 }

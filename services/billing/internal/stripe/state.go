@@ -11,32 +11,43 @@ import (
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
-// Subscription returns the state of a subscription, derived from the subscription, its latest paid
-// invoice and that invoice's payments. It returns ErrNotFound if there is no such subscription.
-func (s *Stripe) Subscription(ctx context.Context, id string) (state subscription.State, err error) {
+// Subscription returns the state of a subscription. A renewal invoice that Stripe would only charge
+// later is charged first, because the paid period is already over.
+func (s *Stripe) Subscription(ctx context.Context, id string) (subscription.State, error) {
+	state, pending, err := s.read(ctx, id)
+	if err != nil || pending == "" || !chargeable(state) {
+		return state, err
+	}
+	if err := s.chargeRenewal(ctx, state, pending); err != nil {
+		return state, err
+	}
+	state, _, err = s.read(ctx, id)
+	return state, err
+}
+
+// read derives the state of a subscription from the subscription, its latest paid invoice and that
+// invoice's payments. It also returns the id of its pending renewal invoice, if there is one.
+func (s *Stripe) read(ctx context.Context, id string) (state subscription.State, pending string, err error) {
 	defer s.observed("subscription", time.Now(), &err)
 	product, err := s.productID(ctx)
 	if err != nil {
-		return state, err
+		return state, "", err
 	}
 	p := &api.SubscriptionRetrieveParams{}
 	p.AddExpand("customer")
 	p.AddExpand("latest_invoice")
 	sub, err := s.client.V1Subscriptions.Retrieve(ctx, id, p)
 	if err != nil {
-		return state, apiError("reading subscription", err)
+		return state, "", apiError("reading subscription", err)
 	}
-	state = subscription.State{ID: sub.ID, Account: sub.Metadata[accountMetadata], Tier: contract.BaseTier}
+	state = subscription.State{ID: sub.ID, Account: accountOf(sub), Tier: contract.BaseTier}
 	if sub.Customer != nil {
 		state.Customer = sub.Customer.ID
-		if state.Account == "" {
-			state.Account = sub.Customer.Metadata[accountMetadata]
-		}
 	}
 	var period int64
 	items, err := s.items(ctx, sub)
 	if err != nil {
-		return state, err
+		return state, "", err
 	}
 	for _, item := range items {
 		period = max(period, item.CurrentPeriodEnd)
@@ -46,17 +57,16 @@ func (s *Stripe) Subscription(ctx context.Context, id string) (state subscriptio
 	}
 	// One with a later end date still renews until then.
 	state.CancelAtPeriodEnd = sub.CancelAtPeriodEnd || sub.CancelAt > 0 && sub.CancelAt <= period
-	state.PendingInvoice = pendingRenewal(sub.LatestInvoice)
 	state.Ended = sub.Status == api.SubscriptionStatusCanceled || sub.Status == api.SubscriptionStatusIncompleteExpired
 	state.Paid, err = s.latestPayment(ctx, id)
 	if err != nil {
-		return state, err
+		return state, "", err
 	}
 	latest := sub.LatestInvoice
 	state.Failing = latest != nil &&
 		(latest.Status == api.InvoiceStatusOpen || latest.Status == api.InvoiceStatusUncollectible) &&
 		latest.Attempted && (state.Paid == nil || latest.ID != state.Paid.Invoice)
-	return state, nil
+	return state, pendingRenewal(latest), nil
 }
 
 // items returns the items of a subscription, which contains only the first ten.

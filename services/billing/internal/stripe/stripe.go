@@ -1,4 +1,4 @@
-// Package stripe implements Processor with Stripe's Go library.
+// Package stripe implements subscription.Processor with Stripe's Go library.
 //
 // Every request names the API version of the library, so responses have the expected shape whatever
 // the Stripe account's default version is. From webhook events, which may use another version, only
@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	api "github.com/stripe/stripe-go/v86"
 
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/billing/internal/subscription"
 )
 
 // accountMetadata is the metadata key of the account id on customers, checkout sessions and
@@ -38,12 +40,14 @@ type Stripe struct {
 	price     string
 	secrets   []string
 	product   atomic.Pointer[string] // of price; nil until read
+	log       *slog.Logger
 	observe   func(operation string, duration time.Duration, err error)
 	closeIdle func()
 }
 
 // Options are the parts of a client that are not settings.
 type Options struct {
+	Log       *slog.Logger
 	Transport http.RoundTripper                                         // nil: the network
 	Observe   func(operation string, duration time.Duration, err error) // called after each operation; nil: not observed
 }
@@ -74,7 +78,7 @@ func New(cfg Config, o Options) *Stripe {
 	}
 	return &Stripe{
 		client: client(requestTimeout, maxRetries), charges: client(chargeTimeout, 0),
-		price: cfg.Price, secrets: cfg.WebhookSecrets, observe: o.Observe, closeIdle: closeIdle,
+		price: cfg.Price, secrets: cfg.WebhookSecrets, log: o.Log, observe: o.Observe, closeIdle: closeIdle,
 	}
 }
 
@@ -86,8 +90,8 @@ func (s *Stripe) observed(operation string, start time.Time, err *error) {
 func (s *Stripe) Close() { s.closeIdle() }
 
 // apiError converts an error of stripe-go, which may quote request parameters, into one that is
-// safe to log. It returns problem.Unavailable for outages, ErrNoCustomer or ErrNotFound for missing
-// objects, and a plain error otherwise.
+// safe to log. It returns problem.Unavailable for outages, subscription.ErrNoCustomer or ErrNotFound
+// for missing objects, and a plain error otherwise.
 func apiError(operation string, err error) error {
 	stripeErr := new(api.Error)
 	if !errors.As(err, &stripeErr) {
@@ -100,9 +104,9 @@ func apiError(operation string, err error) error {
 		return fmt.Errorf("%w: OPPORTUNITY_STRIPE_API_KEY is invalid or lacks the permission", described)
 	// status 400 if the customer is a parameter
 	case stripeErr.Code == api.ErrorCodeResourceMissing && stripeErr.Param == "customer":
-		return fmt.Errorf("%w: %w", ErrNoCustomer, described)
+		return fmt.Errorf("%w: %w", subscription.ErrNoCustomer, described)
 	case status == http.StatusNotFound && stripeErr.Code == api.ErrorCodeResourceMissing:
-		return fmt.Errorf("%w: %w", ErrNotFound, described)
+		return fmt.Errorf("%w: %w", subscription.ErrNotFound, described)
 	case status == http.StatusTooManyRequests || status == http.StatusConflict ||
 		status >= http.StatusInternalServerError || status == 0:
 		return problem.Unavailable(described)
@@ -110,9 +114,9 @@ func apiError(operation string, err error) error {
 	return described
 }
 
-// Customer creates the account's customer and returns its id. The idempotency key contains the
-// attempt: repeating the attempt, as after a crash, returns the same customer, while a new attempt
-// after the customer was deleted creates another one. An unused customer may be left behind.
+// Customer creates the account's customer. The idempotency key contains the attempt: repeating the
+// attempt returns the same customer, while a new attempt after the customer was deleted creates
+// another one. An unused customer may be left behind.
 func (s *Stripe) Customer(ctx context.Context, account, email, attempt string) (id string, err error) {
 	defer s.observed("customer", time.Now(), &err)
 	p := &api.CustomerCreateParams{Email: api.String(email), Metadata: map[string]string{accountMetadata: account}}
@@ -124,9 +128,8 @@ func (s *Stripe) Customer(ctx context.Context, account, email, attempt string) (
 	return c.ID, nil
 }
 
-// Checkout opens a checkout session for a subscription at the configured price. It returns
-// ErrNoCustomer if the customer was deleted.
-func (s *Stripe) Checkout(ctx context.Context, o Order) (url string, err error) {
+// Checkout opens a checkout session for a subscription at the configured price.
+func (s *Stripe) Checkout(ctx context.Context, o subscription.Order) (url string, err error) {
 	defer s.observed("checkout", time.Now(), &err)
 	metadata := map[string]string{accountMetadata: o.Account}
 	p := &api.CheckoutSessionCreateParams{
@@ -136,7 +139,7 @@ func (s *Stripe) Checkout(ctx context.Context, o Order) (url string, err error) 
 		Metadata:          metadata,
 		ExpiresAt:         api.Int64(o.ExpiresAt.Unix()),
 		SubscriptionData:  &api.CheckoutSessionCreateSubscriptionDataParams{Metadata: metadata},
-		SuccessURL:        api.String(o.ReturnURL + "?checkout=done"), CancelURL: api.String(o.ReturnURL + "?checkout=left"),
+		SuccessURL:        api.String(o.SuccessURL()), CancelURL: api.String(o.CancelURL()),
 	}
 	p.SetIdempotencyKey("checkout-" + digest(o.Attempt, o.Customer, o.ReturnURL, s.price))
 	page, err := s.client.V1CheckoutSessions.Create(ctx, p)
@@ -146,8 +149,7 @@ func (s *Stripe) Checkout(ctx context.Context, o Order) (url string, err error) 
 	return page.URL, nil
 }
 
-// Portal opens a session of the customer portal, which is configured at Stripe. It returns
-// ErrNoCustomer if the customer was deleted.
+// Portal opens a session of the customer portal, which is configured at Stripe.
 func (s *Stripe) Portal(ctx context.Context, customer, returnURL string) (url string, err error) {
 	defer s.observed("portal", time.Now(), &err)
 	page, err := s.client.V1BillingPortalSessions.Create(ctx, &api.BillingPortalSessionCreateParams{
@@ -159,37 +161,34 @@ func (s *Stripe) Portal(ctx context.Context, customer, returnURL string) (url st
 	return page.URL, nil
 }
 
-// Subscriptions lists the ids of all subscriptions of a customer, ended ones included. For a
-// deleted customer it returns ErrNoCustomer or no ids.
+// Subscriptions lists the ids of all subscriptions of a customer or, if customer is empty, of all
+// that have an account in their metadata or in that of their customer.
 func (s *Stripe) Subscriptions(ctx context.Context, customer string) (ids []string, err error) {
 	defer s.observed("subscriptions", time.Now(), &err)
-	p := &api.SubscriptionListParams{Customer: api.String(customer), Status: api.String("all")}
-	p.Limit = api.Int64(100)
-	for sub, err := range s.client.V1Subscriptions.List(ctx, p).All(ctx) {
-		if err != nil {
-			return nil, apiError("listing subscriptions", err)
-		}
-		ids = append(ids, sub.ID)
-	}
-	return ids, nil
-}
-
-// AccountSubscriptions lists the ids of all subscriptions with an account in their metadata, or in
-// that of their customer.
-func (s *Stripe) AccountSubscriptions(ctx context.Context) (ids []string, err error) {
-	defer s.observed("account_subscriptions", time.Now(), &err)
 	p := &api.SubscriptionListParams{Status: api.String("all")}
 	p.Limit = api.Int64(100)
-	p.AddExpand("data.customer")
+	if customer == "" {
+		p.AddExpand("data.customer")
+	} else {
+		p.Customer = api.String(customer)
+	}
 	for sub, err := range s.client.V1Subscriptions.List(ctx, p).All(ctx) {
 		if err != nil {
 			return nil, apiError("listing subscriptions", err)
 		}
-		if sub.Metadata[accountMetadata] != "" || sub.Customer != nil && sub.Customer.Metadata[accountMetadata] != "" {
+		if customer != "" || accountOf(sub) != "" {
 			ids = append(ids, sub.ID)
 		}
 	}
 	return ids, nil
+}
+
+// accountOf returns the account in the metadata of a subscription or of its expanded customer.
+func accountOf(sub *api.Subscription) string {
+	if account := sub.Metadata[accountMetadata]; account != "" || sub.Customer == nil {
+		return account
+	}
+	return sub.Customer.Metadata[accountMetadata]
 }
 
 // ExpireCheckouts closes every open checkout session with an account in its metadata. It fails if

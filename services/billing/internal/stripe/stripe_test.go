@@ -1,10 +1,8 @@
 package stripe_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -15,7 +13,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/billing/internal/sandbox"
 	"opportunity.internal/services/billing/internal/sandbox/sandboxtest"
 	"opportunity.internal/services/billing/internal/stripe"
 	"opportunity.internal/services/billing/internal/subscription"
@@ -30,187 +27,156 @@ const (
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-const returnURL = sandboxtest.PublicURL + "/account/plan"
-
-func start(t *testing.T) (*stripe.Stripe, *sandboxtest.Stripe) {
-	t.Helper()
-	fake := sandboxtest.New(t, func() time.Time { return now })
-	cfg := fake.Config()
-	cfg.WebhookSecrets = append(cfg.WebhookSecrets, older)
-	return stripe.New(cfg, stripe.Options{Transport: sandbox.Transport{API: fake}}), fake
-}
-
-func buy(t *testing.T, s *stripe.Stripe, fake *sandboxtest.Stripe) (id string, events []sandboxtest.Event) {
-	t.Helper()
-	customer, err := s.Customer(t.Context(), "acc_1", "ada@example.com", "att_1")
-	require.NoError(t, err)
-	page, err := s.Checkout(t.Context(), stripe.Order{Account: "acc_1", Customer: customer, ReturnURL: returnURL,
-		Attempt: "att_1", ExpiresAt: now.Add(time.Hour)})
-	require.NoError(t, err)
-	return fake.Pay(page)
-}
-
 func TestSubscriptionState(t *testing.T) {
-	end := now.AddDate(0, 1, 0)
-	for _, c := range []struct {
-		name   string
-		change func(fake *sandboxtest.Stripe, id string)
+	refund := func(f *fake, cents int) { f.charges["in_1"]["amount_refunded"] = cents }
+	disputed := func(status string) func(f *fake) {
+		return func(f *fake) { f.charges["in_1"]["disputed"], f.dispute = true, status }
+	}
+	renewed := func(s *subscription.State) { s.Paid.Invoice, s.Paid.Until = "in_2", now.AddDate(0, 2, 0) }
+	unchanged := func(*subscription.State) {}
+	cancelled := func(s *subscription.State) { s.CancelAtPeriodEnd = true }
+	for name, c := range map[string]struct {
+		change func(f *fake)
 		want   func(s *subscription.State)
 	}{
-		{"paid", func(*sandboxtest.Stripe, string) {}, func(*subscription.State) {}},
-		{"renewed", func(f *sandboxtest.Stripe, id string) { f.Renew(id, true) }, func(s *subscription.State) {
-			s.Paid.Until = end.AddDate(0, 1, 0)
-		}},
-		{"renewal fails: the paid period continues", func(f *sandboxtest.Stripe, id string) { f.Renew(id, false) },
-			func(s *subscription.State) {
-				s.Failing = true
-			}},
-		{"renewal after a failed one is paid", func(f *sandboxtest.Stripe, id string) {
-			f.Renew(id, false)
-			f.Renew(id,
-				true)
-		}, func(s *subscription.State) {
-			s.Paid.Until = end.AddDate(0, 2, 0)
-		}},
-		{"renewal is a draft", func(f *sandboxtest.Stripe, id string) { f.DraftRenewal(id) },
-			func(s *subscription.State) { s.PendingInvoice = "its" }},
-		{"cancelled", func(f *sandboxtest.Stripe, id string) { f.Cancel(id, true) },
-			func(s *subscription.State) { s.CancelAtPeriodEnd = true }},
-		{"resumed", func(f *sandboxtest.Stripe, id string) { f.Cancel(id, true); f.Cancel(id, false) },
-			func(*subscription.State) {}},
-		{"ended", func(f *sandboxtest.Stripe, id string) { f.Delete(id) }, func(s *subscription.State) { s.Ended = true }},
-		{"partly refunded", func(f *sandboxtest.Stripe, id string) { f.Refund(id, 2899) }, func(*subscription.State) {}},
-		{"refunded", func(f *sandboxtest.Stripe, id string) { f.Refund(id, 2899); f.Refund(id, 1) },
-			func(s *subscription.State) { s.Paid.Refunded = true }},
-		{"older payment refunded", func(f *sandboxtest.Stripe, id string) { f.Refund(id, 2900); f.Renew(id, true) },
-			func(s *subscription.State) {
-				s.Paid.Until = end.AddDate(0, 1, 0)
-			}},
-		{"disputed", func(f *sandboxtest.Stripe, id string) { f.Dispute(id, "needs_response") },
-			func(s *subscription.State) { s.Paid.Disputed = true }},
-		{"dispute lost", func(f *sandboxtest.Stripe, id string) { f.Dispute(id, "lost") },
-			func(s *subscription.State) { s.Paid.Disputed = true }},
-		{"dispute won", func(f *sandboxtest.Stripe, id string) { f.Dispute(id, "won") }, func(*subscription.State) {}},
-		{"inquiry of the bank", func(f *sandboxtest.Stripe, id string) { f.Dispute(id, "warning_under_review") },
-			func(*subscription.State) {}},
+		"paid":    {func(*fake) {}, unchanged},
+		"renewed": {func(f *fake) { f.renew("paid") }, renewed},
+		"renewal fails: the paid period continues": {func(f *fake) { f.renew("open") },
+			func(s *subscription.State) { s.Failing = true }},
+		"renewal after a failed one is paid": {func(f *fake) { f.renew("open"); f.renew("paid") },
+			func(s *subscription.State) { s.Paid.Invoice, s.Paid.Until = "in_3", now.AddDate(0, 3, 0) }},
+		"renewal without an amount pays nothing": {func(f *fake) { f.renew("paid"); f.invoices[0]["total"] = 0 }, unchanged},
+		"cancelled":                              {func(f *fake) { f.subscription["cancel_at_period_end"] = true }, cancelled},
+		"cancelled by a date, as in the portal": {
+			func(f *fake) { f.subscription["cancel_at"] = now.AddDate(0, 1, 0).Unix() }, cancelled},
+		"cancelled later: it renews before": {
+			func(f *fake) { f.subscription["cancel_at"] = now.AddDate(0, 2, 0).Unix() }, unchanged},
+		"ended": {func(f *fake) { f.subscription["status"] = "canceled" },
+			func(s *subscription.State) { s.Ended = true }},
+		"first payment never arrived": {func(f *fake) {
+			f.subscription["status"], f.invoices[0]["status"] = "incomplete_expired", "void"
+		}, func(s *subscription.State) { s.Ended, s.Paid = true, nil }},
+		"another product": {func(f *fake) { f.price["product"] = object{"id": "prod_2"} },
+			func(s *subscription.State) { s.Tier = api.BaseTier }},
+		"created at Stripe, for the account of its customer": {func(f *fake) { f.subscription["metadata"] = nil }, unchanged},
+		"partly refunded":        {func(f *fake) { refund(f, 2899) }, unchanged},
+		"refunded":               {func(f *fake) { refund(f, 2900) }, func(s *subscription.State) { s.Paid.Refunded = true }},
+		"older payment refunded": {func(f *fake) { refund(f, 2900); f.renew("paid") }, renewed},
+		"disputed":               {disputed("needs_response"), func(s *subscription.State) { s.Paid.Disputed = true }},
+		"dispute lost":           {disputed("lost"), func(s *subscription.State) { s.Paid.Disputed = true }},
+		"dispute won":            {disputed("won"), unchanged},
+		"inquiry of the bank":    {disputed("warning_under_review"), unchanged},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			s, fake := start(t)
-			id, _ := buy(t, s, fake)
-			c.change(fake, id)
-			got, err := s.Subscription(t.Context(), id)
-			require.NoError(t, err)
-			require.NotEmpty(t, got.Customer)
-			require.NotEmpty(t, got.Paid.Invoice)
+		t.Run(name, func(t *testing.T) {
+			s, f := start()
+			c.change(f)
 			want := subscription.State{
-				ID: id, Customer: got.Customer, Account: "acc_1", Tier: api.Commercial,
-				Paid: &subscription.Payment{Invoice: got.Paid.Invoice, Until: end},
+				ID: "sub_1", Customer: "cus_1", Account: "acc_1", Tier: api.Commercial,
+				Paid: &subscription.Payment{Invoice: "in_1", Until: now.AddDate(0, 1, 0)},
 			}
 			c.want(&want)
-			if want.PendingInvoice != "" {
-				want.PendingInvoice = fake.Invoice(id).ID
-			}
+			got, err := s.Subscription(t.Context(), "sub_1")
+			require.NoError(t, err)
 			require.Equal(t, want, got)
 		})
 	}
 }
 
-// A subscription without metadata, as an operator may create it at Stripe, belongs to the account
-// of its customer.
-func TestSubscriptionCreatedAtStripe(t *testing.T) {
-	s, fake := start(t)
-	customer, err := s.Customer(t.Context(), "acc_2", "ben@example.com", "att_1")
+// Stripe's objects have only the first ten elements of a list.
+func TestNestedListsAreReadToTheEnd(t *testing.T) {
+	s, f := start()
+	f.subscription["cancel_at"] = now.AddDate(0, 1, 0).Unix()
+	want, err := s.Subscription(t.Context(), "sub_1")
 	require.NoError(t, err)
-	id, _ := fake.Subscribe(customer, "")
-	got, err := s.Subscription(t.Context(), id)
+	require.Equal(t, api.Commercial, want.Tier)
+	f.long = true
+	got, err := s.Subscription(t.Context(), "sub_1")
 	require.NoError(t, err)
-	require.Equal(t, "acc_2", got.Account)
-	require.Equal(t, api.Commercial, got.Tier)
-
-	ids, err := s.Subscriptions(t.Context(), customer)
-	require.NoError(t, err)
-	require.Equal(t, []string{id}, ids)
-}
-
-func TestCancelAndResumeReachStripe(t *testing.T) {
-	s, fake := start(t)
-	id, _ := buy(t, s, fake)
-	for _, cancel := range []bool{true, false} {
-		require.NoError(t, s.SetCancelAtPeriodEnd(t.Context(), id, cancel))
-		got, err := s.Subscription(t.Context(), id)
-		require.NoError(t, err)
-		require.Equal(t, cancel, got.CancelAtPeriodEnd)
+	require.Equal(t, want, got)
+	for _, list := range []string{"/lines", "/subscription_items"} {
+		f.failAt(list, http.StatusInternalServerError)
+		_, err = s.Subscription(t.Context(), "sub_1")
+		require.ErrorAs(t, err, new(*problem.Error), "an outage, so that the event is sent again")
 	}
 }
 
-// A repeated request, as after a crash, returns the same customer and the same checkout session.
+// Only subscriptions with an account count if those of all customers are listed.
+func TestSubscriptionsOfAllCustomers(t *testing.T) {
+	s, f := start()
+	list := func(customer string) []string {
+		ids, err := s.Subscriptions(t.Context(), customer)
+		require.NoError(t, err)
+		return ids
+	}
+	require.Equal(t, []string{"sub_1"}, list(""))
+	f.subscription["metadata"] = nil
+	require.Equal(t, []string{"sub_1"}, list(""), "its customer has an account")
+	f.subscription["customer"] = object{"id": "cus_2"}
+	require.Empty(t, list(""))
+	require.Equal(t, []string{"sub_1"}, list("cus_2"))
+}
+
+// The portal cancels by setting a date, which resuming clears.
+func TestCancelAndResumeReachStripe(t *testing.T) {
+	s, f := start()
+	for _, cancel := range []bool{true, false} {
+		require.NoError(t, s.SetCancelAtPeriodEnd(t.Context(), "sub_1", cancel))
+		require.Equal(t, cancel, f.subscription["cancel_at_period_end"])
+	}
+	require.Len(t, f.requests, 2)
+	f.subscription["cancel_at"] = now.Unix()
+	require.NoError(t, s.SetCancelAtPeriodEnd(t.Context(), "sub_1", false))
+	require.Nil(t, f.subscription["cancel_at"])
+}
+
+// A repeated request, as after a crash, has the idempotency key of the first one, so that Stripe
+// returns the same customer and the same checkout session.
 func TestRequestsAreIdempotent(t *testing.T) {
-	s, fake := start(t)
-	one, err := s.Customer(t.Context(), "acc_1", "ada@example.com", "att_1")
-	require.NoError(t, err)
-	two, err := s.Customer(t.Context(), "acc_1", "ada@example.com", "att_1")
-	require.NoError(t, err)
-	require.Equal(t, one, two)
-	order := stripe.Order{Account: "acc_1", Customer: one, ReturnURL: returnURL, Attempt: "att_1",
-		ExpiresAt: now.Add(12 * time.Hour)}
-	first, err := s.Checkout(t.Context(), order)
-	require.NoError(t, err)
-	again, err := s.Checkout(t.Context(), order)
-	require.NoError(t, err)
-	require.Equal(t, first, again)
-	order.Attempt = "att_2"
-	other, err := s.Checkout(t.Context(), order)
-	require.NoError(t, err)
-	require.NotEqual(t, first, other)
-
-	session := fake.Session(first)
-	require.Equal(t, map[string]any{"account": "acc_1"}, session["metadata"])
-	require.Equal(t, returnURL+"?checkout=done", session["success_url"])
-	require.Equal(t, returnURL+"?checkout=left", session["cancel_url"])
-	require.InDelta(t, now.Add(12*time.Hour).Unix(), session["expires_at"], 0)
-}
-
-// reply is a processor with one response.
-type reply []byte
-
-func replyWith(t *testing.T, body any) reply {
-	t.Helper()
-	encoded, err := json.Marshal(body)
-	require.NoError(t, err)
-	return encoded
-}
-
-func (r reply) RoundTrip(request *http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(r)),
-		Request: request}, nil
+	s, f := start()
+	order := subscription.Order{Account: "acc_1", Customer: "cus_1", ReturnURL: "https://api.example/account/plan",
+		Attempt: "att_1", ExpiresAt: now.Add(12 * time.Hour)}
+	for _, attempt := range []string{"att_1", "att_1", "att_2"} {
+		order.Attempt = attempt
+		_, err := s.Customer(t.Context(), "acc_1", "ada@example.com", attempt)
+		require.NoError(t, err)
+		page, err := s.Checkout(t.Context(), order)
+		require.NoError(t, err)
+		require.Equal(t, "https://checkout.stripe.example/cs_1", page)
+	}
+	for _, path := range []string{"/customers", "/checkout/sessions"} {
+		sent := f.sent(http.MethodPost, path)
+		require.Len(t, sent, 3)
+		require.Equal(t, sent[0], sent[1])
+		require.NotEqual(t, sent[0].key, sent[2].key)
+	}
+	form := f.sent(http.MethodPost, "/checkout/sessions")[0].form
+	require.Equal(t, "acc_1", form.Get("metadata[account]"))
+	require.Equal(t, "acc_1", form.Get("subscription_data[metadata][account]"))
+	require.Equal(t, "https://api.example/account/plan?checkout=done", form.Get("success_url"))
+	require.Equal(t, "https://api.example/account/plan?checkout=left", form.Get("cancel_url"))
+	require.Equal(t, fmt.Sprint(now.Add(12*time.Hour).Unix()), form.Get("expires_at"))
 }
 
 func TestOfferMustMatchPlanTable(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		change func(price, product map[string]any)
+		change func(price, product object)
 		want   string // in the error; empty for none
 	}{
-		{"matching", func(_, _ map[string]any) {}, ""},
-		{"other amount", func(p, _ map[string]any) { p["unit_amount"] = 3900 }, "amount in cents is 3900, want 2900"},
-		{"other currency", func(p, _ map[string]any) { p["currency"] = "cad" }, "currency is cad, want usd"},
-		{"yearly", func(p, _ map[string]any) {
-			p["recurring"] = map[string]any{"interval": "year", "interval_count": 1, "usage_type": "licensed"}
+		{"matching", func(_, _ object) {}, ""},
+		{"other amount", func(p, _ object) { p["unit_amount"] = 3900 }, "amount in cents is 3900, want 2900"},
+		{"other currency", func(p, _ object) { p["currency"] = "cad" }, "currency is cad, want usd"},
+		{"yearly", func(p, _ object) {
+			p["recurring"] = object{"interval": "year", "interval_count": 1, "usage_type": "licensed"}
 		}, "interval is 1 year, want 1 month"},
-		{"once", func(p, _ map[string]any) { p["recurring"] = nil }, "it is charged once"},
-		{"archived price", func(p, _ map[string]any) { p["active"] = false }, "active is false, want true"},
-		{"another product", func(_, p map[string]any) { p["name"] = "T-shirt" }, "product name is T-shirt, want Business"},
-		{"archived product", func(_, p map[string]any) { p["active"] = false }, "product active is false, want true"},
+		{"once", func(p, _ object) { p["recurring"] = nil }, "it is charged once"},
+		{"archived price", func(p, _ object) { p["active"] = false }, "active is false, want true"},
+		{"another product", func(_, p object) { p["name"] = "T-shirt" }, "product name is T-shirt, want Business"},
+		{"archived product", func(_, p object) { p["active"] = false }, "product active is false, want true"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			product := map[string]any{"id": "prod_1", "object": "product", "name": "Business", "active": true}
-			price := map[string]any{
-				"id": "price_1", "object": "price", "active": true, "currency": "usd", "unit_amount": 2900, "product": product,
-				"recurring": map[string]any{"interval": "month", "interval_count": 1, "usage_type": "licensed"},
-			}
-			c.change(price, product)
-			s := stripe.New(stripe.Config{APIKey: "sk_test_1", Price: "price_1", APIBase: "http://stripe.sandbox"},
-				stripe.Options{Transport: replyWith(t, price)})
+			s, f := start()
+			c.change(f.price, f.price["product"].(object))
 			err := s.CheckOffer(t.Context())
 			if c.want == "" {
 				require.NoError(t, err)
@@ -224,36 +190,45 @@ func TestOfferMustMatchPlanTable(t *testing.T) {
 }
 
 func TestStripeErrors(t *testing.T) {
-	s, fake := start(t)
+	s, f := start()
 	_, err := s.Subscription(t.Context(), "sub_nowhere")
-	require.ErrorIs(t, err, stripe.ErrNotFound)
+	require.ErrorIs(t, err, subscription.ErrNotFound)
 
-	wrong := fake.Config()
-	wrong.APIKey = "sk_test_wrong_and_secret"
-	err = stripe.New(wrong, stripe.Options{Transport: sandbox.Transport{API: fake}}).CheckOffer(t.Context())
+	cfg := stripe.Config{APIKey: "sk_test_wrong_and_secret", Price: "price_1"}
+	err = stripe.New(cfg, stripe.Options{Transport: f}).CheckOffer(t.Context())
 	require.ErrorContains(t, err, "OPPORTUNITY_STRIPE_API_KEY")
 	require.NotContains(t, err.Error(), "wrong_and_secret")
 	require.NotErrorAs(t, err, new(*problem.Error))
 
-	fake.SetUnavailable(true)
+	f.failAt("", http.StatusInternalServerError)
 	unavailable := new(problem.Error)
 	require.ErrorAs(t, s.CheckOffer(t.Context()), &unavailable)
 	require.Equal(t, problem.ServiceUnavailable, unavailable.Code)
 
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
-	cfg := fake.Config()
 	cfg.APIBase = closed.URL
 	network := stripe.New(cfg, stripe.Options{})
 	t.Cleanup(network.Close)
 	require.ErrorAs(t, network.CheckOffer(t.Context()), &unavailable)
 }
 
+// A deleted customer has an error of its own, unlike other missing objects.
+func TestDeletedCustomer(t *testing.T) {
+	s, f := start()
+	f.noCustomer = true
+	_, checkout := s.Checkout(t.Context(), subscription.Order{Customer: "cus_1"})
+	_, portal := s.Portal(t.Context(), "cus_1", "https://api.example/account/plan")
+	_, list := s.Subscriptions(t.Context(), "cus_1")
+	for _, err := range []error{checkout, portal, list} {
+		require.ErrorIs(t, err, subscription.ErrNoCustomer)
+	}
+}
+
 func TestOperationsAreObserved(t *testing.T) {
-	_, fake := start(t)
 	var observed []string
-	s := stripe.New(fake.Config(), stripe.Options{Transport: sandbox.Transport{API: fake},
-		Observe: func(operation string, duration time.Duration, err error) {
+	s := stripe.New(stripe.Config{APIKey: "sk_test_1", Price: "price_1"}, stripe.Options{Transport: newFake(),
+		Log: slog.New(slog.DiscardHandler), Observe: func(operation string, duration time.Duration, err error) {
 			require.GreaterOrEqual(t, duration, time.Duration(0))
 			observed = append(observed, fmt.Sprint(operation, " ", err == nil))
 		}})

@@ -26,11 +26,6 @@ type State struct {
 	Paid *Payment
 	// Failing reports whether a charge after Paid was attempted and failed.
 	Failing bool
-
-	// PendingInvoice is the id of a renewal invoice that is due and that the processor would only
-	// charge later; empty if there is none. It is not stored: it asks for a charge and says nothing
-	// about what was paid.
-	PendingInvoice string `json:"-"`
 }
 
 // IsPlan reports whether the subscription is to a plan rather than to another product.

@@ -6,22 +6,16 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/gin-gonic/gin"
-
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/listingfile"
-	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 )
 
 // listing returns the detail of one listing for curators. Its entity tag is the precondition of an
 // edit.
-func (a API) listing(g *gin.Context) (web.Reply, error) {
-	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
-		return web.Reply{}, err
-	}
-	detail, err := a.Listings.Detail(g.Request.Context(), g.Param("id"))
+func (a API) listing(r request) (web.Reply, error) {
+	detail, err := a.Listings.Detail(r.context(), r.id())
 	return web.Reply{JSON: detail, Header: versionHeader(detail)}, err
 }
 
@@ -32,23 +26,23 @@ func versionHeader(detail api.ListingDetail) http.Header {
 // edit replaces a listing by the line in the body, unless the listing has another version than
 // If-Match: then it responds with 412 and the current listing. It never changes the visibility. A
 // dry run changes nothing and returns what would change.
-func (a API) edit(g *gin.Context, actor string) (web.Reply, error) {
-	dry, err := dryRun(g)
+func (a API) edit(r request) (web.Reply, error) {
+	dry, err := r.values.Flag("dryRun")
 	if err != nil {
 		return web.Reply{}, err
 	}
-	version, quoted := strings.CutPrefix(strings.TrimSuffix(g.GetHeader("If-Match"), `"`), `"`)
+	version, quoted := strings.CutPrefix(strings.TrimSuffix(r.GetHeader("If-Match"), `"`), `"`)
 	if !quoted {
 		return web.Reply{}, problem.New(problem.InvalidParameter,
 			"Header If-Match must have the entity tag of the listing that was edited.")
 	}
-	line, problems, err := a.editedLine(g)
+	line, problems, err := a.editedLine(r)
 	if err != nil {
 		return web.Reply{}, err
 	}
 	report := api.EditReport{Fields: []string{}, Material: []string{}, Problems: problems}
 	if len(problems) == 0 {
-		if report, err = a.Listings.Edit(g.Request.Context(), actor, line, version, dry); err != nil {
+		if report, err = a.Listings.Edit(r.context(), r.actor, line, version, dry); err != nil {
 			return web.Reply{}, err
 		}
 	}
@@ -62,9 +56,9 @@ func (a API) edit(g *gin.Context, actor string) (web.Reply, error) {
 	return web.Reply{JSON: report, Header: versionHeader(*report.Current)}, nil
 }
 
-func (a API) editedLine(g *gin.Context) (line listingfile.Line, p api.Problems, err error) {
+func (a API) editedLine(r request) (line listingfile.Line, p api.Problems, err error) {
 	var body bytes.Buffer
-	if _, err := body.ReadFrom(http.MaxBytesReader(g.Writer, g.Request.Body, maxRequest)); err != nil {
+	if _, err := body.ReadFrom(http.MaxBytesReader(r.Writer, r.Request.Body, maxRequest)); err != nil {
 		return line, nil, problem.New(problem.InvalidParameter,
 			"The listing could not be read to its end.").Because(err)
 	}
@@ -82,7 +76,7 @@ func (a API) editedLine(g *gin.Context) (line listingfile.Line, p api.Problems, 
 		return line, nil, problem.New(problem.InvalidParameter, "The body must be a listing as JSON.")
 	}
 	line = file.Lines[0]
-	if line.ID != g.Param("id") {
+	if line.ID != r.id() {
 		p.Add("id", "must not change")
 	}
 	return line, p, nil

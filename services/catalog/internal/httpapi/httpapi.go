@@ -4,6 +4,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/feed"
+	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
@@ -27,8 +29,7 @@ type API struct {
 	Compressed *Cache // of Catalog's records
 	Listings   *store.Store
 	Desk       *desk.Store
-	Feed       func(ctx context.Context, after int64, limit int) ([]api.ListingState, error) // of listing states
-	VerifyMark feed.Verify
+	Feed       feed.Source[api.ListingState]
 	CatchUp    func(context.Context) error // brings the copy of history's summaries up to date
 	History    *peer.Client
 	Now        func() time.Time
@@ -45,10 +46,27 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, ready http.Hand
 		return web.Handler(problems, handle)
 	}
 	consumer := func(handle func(*gin.Context, api.Caller) (web.Reply, error)) gin.HandlerFunc {
-		return reply(with(web.Caller, handle))
+		return reply(func(g *gin.Context) (web.Reply, error) {
+			caller, err := web.Caller(g)
+			if err != nil {
+				return web.Reply{}, err
+			}
+			return handle(g, caller)
+		})
 	}
-	operator := func(handle func(*gin.Context, string) (web.Reply, error)) gin.HandlerFunc {
-		return reply(with(web.Actor, handle))
+	// An operator route takes no other parameters than those that it names.
+	operator := func(handle func(request) (web.Reply, error), parameters ...string) gin.HandlerFunc {
+		return reply(func(g *gin.Context) (web.Reply, error) {
+			actor, err := web.Actor(g)
+			if err != nil {
+				return web.Reply{}, err
+			}
+			values, err := params.Read(g.Request.URL.RawQuery, parameters...)
+			if err != nil {
+				return web.Reply{}, err
+			}
+			return handle(request{g, actor, values})
+		})
 	}
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		engine.Handle(method, listPath, consumer(a.list))
@@ -58,46 +76,71 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, ready http.Hand
 		engine.Handle(method, changesPath, consumer(a.recordChanges))
 	}
 	engine.GET(FeedPath, reply(func(g *gin.Context) (web.Reply, error) {
-		page, err := feed.Serve(g.Request, server.Draining(g.Request), a.VerifyMark, a.Feed)
-		return web.Reply{JSON: api.ListingFeed{Listings: page.Changes, Mark: page.Mark, StartOver: page.StartOver}}, err
+		page, err := a.Feed.Serve(g.Request, server.Draining(g.Request))
+		return web.Reply{JSON: page}, err
 	}))
 	engine.GET("/internal/v1/overview", reply(a.overview))
 	engine.GET("/internal/v1/public-records/:id", reply(a.publicRecord))
-	engine.GET("/operator/v1/catalog", reply(a.status))
-	engine.GET("/operator/v1/listings", reply(a.listings))
-	engine.GET("/operator/v1/records/:id", reply(a.listing))
-	engine.PUT("/operator/v1/records/:id", operator(a.edit))
-	engine.GET("/operator/v1/changes", reply(a.changes))
-	engine.GET("/operator/v1/reviews/freshness", reply(a.freshness))
-	engine.GET("/operator/v1/reviews/candidates", reply(a.candidates))
-	engine.POST("/operator/v1/listings/import", operator(a.importFile))
-	engine.GET("/operator/v1/listings/export", reply(a.export))
-	engine.POST("/operator/v1/listings/publish", operator(a.publish))
-	engine.POST("/operator/v1/listings/withdraw", operator(a.withdraw))
-	engine.GET("/operator/v1/reviews/due", reply(a.due))
-	engine.GET("/operator/v1/reviews/queue", operator(a.queue))
-	engine.GET("/operator/v1/reviews/records/:id", operator(a.sheet))
-	engine.POST("/operator/v1/reviews/records/:id", reply(a.review))
-	engine.POST("/operator/v1/reviews/records/:id/undo", reply(a.undo))
-	engine.PUT("/operator/v1/reviews/records/:id/opened", reply(a.open))
-	engine.GET("/operator/v1/reviews/withdrawals", reply(a.withdrawals))
-	engine.POST("/operator/v1/reviews/records/:id/propose-withdrawal", reply(a.decide(proposed)))
-	engine.POST("/operator/v1/reviews/records/:id/decline-withdrawal", reply(a.decide(declined)))
-	engine.PUT("/operator/v1/reviews/records/:id/lease", reply(a.takeLease))
+	engine.GET("/operator/v1/catalog", operator(a.status))
+	engine.GET("/operator/v1/listings", operator(a.listings, "visibility", "status", "category", "country", "text", "host",
+		"dueBefore", "holder", "after", "limit"))
+	engine.GET("/operator/v1/records/:id", operator(a.listing))
+	engine.PUT("/operator/v1/records/:id", operator(a.edit, "dryRun"))
+	engine.GET("/operator/v1/changes", operator(a.changes, "actor", "listing", "action", "since", "until", "before",
+		"limit"))
+	engine.POST("/operator/v1/listings/import", operator(a.importFile, "dryRun", "ask", "sha256"))
+	engine.GET("/operator/v1/listings/export", operator(a.export))
+	engine.POST("/operator/v1/listings/publish", operator(with(a.publish, selected), "dryRun"))
+	engine.POST("/operator/v1/listings/withdraw", operator(with(a.withdraw, selected)))
+	engine.GET("/operator/v1/reviews/freshness", operator(a.freshness))
+	engine.GET("/operator/v1/reviews/candidates", operator(a.candidates, "category", "text", "host", "holder", "after",
+		"limit"))
+	engine.GET("/operator/v1/reviews/due", operator(a.due, "within"))
+	engine.GET("/operator/v1/reviews/queue", operator(a.queue, "scope", "within", "why", "status", "category", "host",
+		"text", "holder", "available", "skipped", "after", "limit"))
+	engine.GET("/operator/v1/reviews/withdrawals", operator(a.withdrawals))
+	engine.GET("/operator/v1/reviews/records/:id", operator(a.sheet, "secondOpinionOf"))
+	engine.POST("/operator/v1/reviews/records/:id", operator(with(a.review, `{"review": {...}}`)))
+	engine.POST("/operator/v1/reviews/records/:id/undo", operator(with(a.undo, `{"eventId": "..."}`)))
+	engine.PUT("/operator/v1/reviews/records/:id/opened", operator(with(a.open,
+		`{"sourceUrl": "https://...", "lastEventId": "..."}`)))
+	engine.POST("/operator/v1/reviews/records/:id/propose-withdrawal", operator(with(a.propose, `{"reason": "..."}`)))
+	engine.POST("/operator/v1/reviews/records/:id/decline-withdrawal", operator(with(a.decline, `{"reason": "..."}`)))
+	engine.PUT("/operator/v1/reviews/records/:id/lease", operator(with(a.takeLease, `{"takeOver": false}`)))
 	engine.DELETE("/operator/v1/reviews/records/:id/lease", operator(a.endLease))
 	engine.PUT("/operator/v1/reviews/records/:id/draft", operator(a.saveDraft))
 	engine.DELETE("/operator/v1/reviews/records/:id/draft", operator(a.deleteDraft))
-	engine.PUT("/operator/v1/reviews/records/:id/skip", reply(a.skip))
+	engine.PUT("/operator/v1/reviews/records/:id/skip", operator(with(a.skip,
+		`{"reason": "...", "until": "2026-11-24T09:00:00Z"}`)))
 	engine.DELETE("/operator/v1/reviews/records/:id/skip", operator(a.endSkip))
 }
 
-func with[T any](read func(*gin.Context) (T, error),
-	handle func(*gin.Context, T) (web.Reply, error)) func(*gin.Context) (web.Reply, error) {
-	return func(g *gin.Context) (web.Reply, error) {
-		sender, err := read(g)
-		if err != nil {
+// request is a request of an operator.
+type request struct {
+	*gin.Context
+
+	actor  string // name of the operator
+	values params.Values
+}
+
+func (r request) context() context.Context { return r.Request.Context() }
+
+// id returns the id in the path, which may be malformed.
+func (r request) id() string { return r.Param("id") }
+
+const maxRequest = 4 << 20 // bytes of a JSON request body
+
+// with returns the handler of a request with a JSON body, which example describes in errors.
+func with[In any](handle func(request, In) (web.Reply, error), example string) func(request) (web.Reply, error) {
+	return func(r request) (web.Reply, error) {
+		var in In
+		err := web.Decode(r.Context, &in, maxRequest)
+		if refused := new(problem.Error); errors.As(err, &refused) {
 			return web.Reply{}, err
 		}
-		return handle(g, sender)
+		if err != nil {
+			return web.Reply{}, problem.New(problem.InvalidParameter, "The body must be JSON: %s.", example).Because(err)
+		}
+		return handle(r, in)
 	}
 }

@@ -68,6 +68,7 @@ func TestListRejectsInvalidParameters(t *testing.T) {
 	engine := newEngine(t)
 	get := func(query string) (int, string) {
 		r := httptest.NewRequest(http.MethodGet, "/operator/v1/listings"+query, nil)
+		r.Header.Set(api.ActorHeader, "ann")
 		w := httptest.NewRecorder()
 		engine.ServeHTTP(w, r)
 		var e api.OperatorError

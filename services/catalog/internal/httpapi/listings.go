@@ -22,19 +22,13 @@ const (
 	maxText   = 200 // characters of a search text
 )
 
-func (a API) listings(g *gin.Context) (web.Reply, error) {
-	values, err := params.Read(g.Request.URL.RawQuery, "visibility", "status", "category", "country", "text", "host",
-		"dueBefore", "holder",
-		"after", "limit")
+func (a API) listings(r request) (web.Reply, error) {
+	filter, after, limit, err := listingPage(r.values)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	filter, after, limit, err := listingPage(values)
-	if err != nil {
-		return web.Reply{}, err
-	}
-	web.Extend(g, workTime)
-	list, err := a.Desk.List(g.Request.Context(), filter, after, limit)
+	web.Extend(r.Context, workTime)
+	list, err := a.Desk.List(r.context(), filter, after, limit)
 	return web.Reply{JSON: list}, err
 }
 
@@ -78,25 +72,17 @@ func searchText(values params.Values, name string) (string, error) {
 	return text, nil
 }
 
-func (a API) candidates(g *gin.Context) (web.Reply, error) {
-	values, err := params.Read(g.Request.URL.RawQuery, "category", "text", "host", "holder", "after", "limit")
+func (a API) candidates(r request) (web.Reply, error) {
+	filter, after, limit, err := listingPage(r.values)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	filter, after, limit, err := listingPage(values)
-	if err != nil {
-		return web.Reply{}, err
-	}
-	list, err := a.Desk.Candidates(g.Request.Context(), filter, after, limit)
+	list, err := a.Desk.Candidates(r.context(), filter, after, limit)
 	return web.Reply{JSON: list}, err
 }
 
-func (a API) changes(g *gin.Context) (web.Reply, error) {
-	values, err := params.Read(g.Request.URL.RawQuery, "actor", "listing", "action", "since", "until", "before",
-		"limit")
-	if err != nil {
-		return web.Reply{}, err
-	}
+func (a API) changes(r request) (web.Reply, error) {
+	values := r.values
 	var errs [7]error
 	f := listing.ActFilter{Listing: values["listing"]}
 	if f.Listing != "" && !api.ValidSlug(f.Listing) {
@@ -113,14 +99,11 @@ func (a API) changes(g *gin.Context) (web.Reply, error) {
 	if err := params.Join(errs[:]...); err != nil {
 		return web.Reply{}, err
 	}
-	list, err := a.Desk.Changes(g.Request.Context(), f)
+	list, err := a.Desk.Changes(r.context(), f)
 	return web.Reply{JSON: list}, err
 }
 
-func (a API) status(g *gin.Context) (web.Reply, error) {
-	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
-		return web.Reply{}, err
-	}
+func (a API) status(request) (web.Reply, error) {
 	view, err := a.Catalog.View()
 	if err != nil {
 		return web.Reply{}, err

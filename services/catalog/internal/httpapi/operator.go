@@ -21,23 +21,20 @@ import (
 	"opportunity.internal/pkg/web"
 )
 
-const (
-	maxRequest = 4 << 20         // bytes of a JSON request body
-	workTime   = 2 * time.Minute // to process a request once it has been read
-)
+const workTime = 2 * time.Minute // to process a request once it has been read
 
-func (a API) importFile(g *gin.Context, actor string) (web.Reply, error) {
-	mode, err := importMode(g)
+func (a API) importFile(r request) (web.Reply, error) {
+	mode, err := importMode(r.values)
 	if err != nil {
 		return web.Reply{}, err
 	}
 	u := upload{now: a.Now(), want: mode.sum}
 	var report api.ImportReport
-	err = u.receive(g, func() (err error) {
+	err = u.receive(r.Context, func() (err error) {
 		if mode.dry {
-			report, err = a.Listings.Preview(g.Request.Context(), u.lines)
+			report, err = a.Listings.Preview(r.context(), u.lines)
 		} else {
-			report, err = a.Listings.Import(g.Request.Context(), actor, u.lines, mode.ask)
+			report, err = a.Listings.Import(r.context(), r.actor, u.lines, mode.ask)
 		}
 		return err
 	})
@@ -103,11 +100,7 @@ type mode struct {
 	sum string // required SHA-256 of the file; empty if any file is accepted
 }
 
-func importMode(g *gin.Context) (m mode, err error) {
-	values, err := params.Read(g.Request.URL.RawQuery, "dryRun", "ask", "sha256")
-	if err != nil {
-		return m, err
-	}
+func importMode(values params.Values) (m mode, err error) {
 	var errs [3]error
 	m.dry, errs[0] = values.Flag("dryRun")
 	m.ask, errs[1] = values.Flag("ask")
@@ -118,20 +111,10 @@ func importMode(g *gin.Context) (m mode, err error) {
 	return m, params.Join(errs[:]...)
 }
 
-// dryRun reports whether the request is a dry run. It returns an error for a misspelled name or
-// value, so that a typo never turns a dry run into a change.
-func dryRun(g *gin.Context) (bool, error) {
-	values, err := params.Read(g.Request.URL.RawQuery, "dryRun")
-	if err != nil {
-		return false, err
-	}
-	return values.Flag("dryRun")
-}
-
 // export streams the whole catalog, which may exceed the pod's memory.
-func (a API) export(g *gin.Context) (web.Reply, error) {
-	web.Extend(g, api.OperatorTimeout)
-	next, stop := iter.Pull2(a.Listings.Export(g.Request.Context()))
+func (a API) export(r request) (web.Reply, error) {
+	web.Extend(r.Context, api.OperatorTimeout)
+	next, stop := iter.Pull2(a.Listings.Export(r.context()))
 	entry, err, more := next() // before the status is sent: a database outage must be a 503
 	if err != nil {
 		stop()
@@ -156,38 +139,8 @@ func (a API) export(g *gin.Context) (web.Reply, error) {
 	}}, nil
 }
 
-func (a API) publish(g *gin.Context, actor string) (web.Reply, error) {
-	dry, err := dryRun(g)
-	if err != nil {
-		return web.Reply{}, err
-	}
-	selected, err := selectListings(g)
-	if err == nil && selected.Reason != "" {
-		err = problem.Invalid("reason", "is for withdrawing listings only")
-	}
-	if err != nil {
-		return web.Reply{}, err
-	}
-	var report api.ImportReport
-	if selected.All {
-		report, err = a.Listings.PublishAll(g.Request.Context(), actor, dry)
-	} else {
-		report, err = a.Listings.Publish(g.Request.Context(), actor, selected.IDs, dry)
-	}
-	return web.Reply{JSON: report}, err
-}
-
-func (a API) withdraw(g *gin.Context, actor string) (web.Reply, error) {
-	selected, err := selectListings(g)
-	if err == nil && selected.All {
-		err = problem.New(problem.InvalidParameter, "Withdrawing all listings at once is not supported: set ids.")
-	}
-	if err != nil {
-		return web.Reply{}, err
-	}
-	report, err := a.Listings.Withdraw(g.Request.Context(), actor, selected.IDs, selected.Reason)
-	return web.Reply{JSON: report}, err
-}
+// selected describes a selection.
+const selected = `{"ids": [...]} or {"all": true}`
 
 // selection selects listings: either IDs or All.
 type selection struct {
@@ -196,18 +149,47 @@ type selection struct {
 	Reason string   `json:"reason"`
 }
 
-func selectListings(g *gin.Context) (in selection, err error) {
-	if err := decode(g, &in, `{"ids": [...]} or {"all": true}`); err != nil {
-		return in, err
+func (a API) publish(r request, in selection) (web.Reply, error) {
+	dry, err := r.values.Flag("dryRun")
+	switch {
+	case err != nil:
+		return web.Reply{}, err
+	case in.All == (len(in.IDs) > 0):
+		return web.Reply{}, problem.New(problem.InvalidParameter, "Set either ids or all: true, not both.")
+	case in.Reason != "":
+		return web.Reply{}, problem.Invalid("reason", "is for withdrawing listings only")
 	}
-	web.Extend(g, workTime)
-	if in.All == (len(in.IDs) > 0) {
-		return in, problem.New(problem.InvalidParameter, "Set either ids or all: true, not both.")
+	web.Extend(r.Context, workTime)
+	var report api.ImportReport
+	if in.All {
+		report, err = a.Listings.PublishAll(r.context(), r.actor, dry)
+	} else {
+		report, err = a.Listings.Publish(r.context(), r.actor, in.IDs, dry)
 	}
-	if in.Reason != "" {
-		if in.Reason, err = api.Lines(in.Reason, api.MaxText); err != nil {
-			return in, problem.Invalid("reason", err.Error())
-		}
+	return web.Reply{JSON: report}, err
+}
+
+func (a API) withdraw(r request, in selection) (web.Reply, error) {
+	if in.All || len(in.IDs) == 0 {
+		return web.Reply{}, problem.New(problem.InvalidParameter,
+			"Withdrawing all listings at once is not supported: set ids.")
 	}
-	return in, nil
+	reason, err := optionalReason(in.Reason)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	web.Extend(r.Context, workTime)
+	report, err := a.Listings.Withdraw(r.context(), r.actor, in.IDs, reason)
+	return web.Reply{JSON: report}, err
+}
+
+func optionalReason(text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	reason, err := api.Lines(text, api.MaxText)
+	if err != nil {
+		return "", problem.Invalid("reason", err.Error())
+	}
+	return reason, nil
 }

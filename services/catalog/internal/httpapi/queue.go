@@ -5,8 +5,6 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
@@ -18,24 +16,18 @@ import (
 // wait longer for it.
 const historyTimeout = time.Second
 
-func (a API) queue(g *gin.Context, actor string) (web.Reply, error) {
-	values, err := params.Read(g.Request.URL.RawQuery, "scope", "within", "why", "status", "category", "host", "text",
-		"holder", "available",
-		"skipped", "after", "limit")
+func (a API) queue(r request) (web.Reply, error) {
+	filter, err := a.queueFilter(r.values)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	filter, err := a.queueFilter(values)
+	filter.Operator = r.actor
+	a.rank(r.context(), &filter)
+	queue, err := a.Desk.Queue(r.context(), filter)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	filter.Operator = actor
-	a.rank(g.Request.Context(), &filter)
-	queue, err := a.Desk.Queue(g.Request.Context(), filter)
-	if err != nil {
-		return web.Reply{}, err
-	}
-	queue.Today.DoneBy = a.doneSince(g.Request.Context(), queue.GeneratedAt.Truncate(24*time.Hour))
+	queue.Today.DoneBy = a.doneSince(r.context(), queue.GeneratedAt.Truncate(24*time.Hour))
 	return web.Reply{JSON: queue}, nil
 }
 
@@ -50,11 +42,8 @@ func (a API) rank(ctx context.Context, f *review.QueueFilter) {
 	}
 }
 
-func (a API) freshness(g *gin.Context) (web.Reply, error) {
-	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
-		return web.Reply{}, err
-	}
-	f, err := a.Desk.Freshness(g.Request.Context())
+func (a API) freshness(r request) (web.Reply, error) {
+	f, err := a.Desk.Freshness(r.context())
 	return web.Reply{JSON: f}, err
 }
 
@@ -108,17 +97,13 @@ func (a API) queueFilter(values params.Values) (f review.QueueFilter, err error)
 // maxWithin is the longest value of the parameter within.
 const maxWithin = 365 * 24 * time.Hour
 
-func (a API) due(g *gin.Context) (web.Reply, error) {
-	values, err := params.Read(g.Request.URL.RawQuery, "within")
+func (a API) due(r request) (web.Reply, error) {
+	within, err := within(r.values)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	within, err := within(values)
-	if err != nil {
-		return web.Reply{}, err
-	}
-	web.Extend(g, workTime)
-	list, err := a.Desk.Due(g.Request.Context(), a.Now().Add(within))
+	web.Extend(r.Context, workTime)
+	list, err := a.Desk.Due(r.context(), a.Now().Add(within))
 	return web.Reply{JSON: list}, err
 }
 

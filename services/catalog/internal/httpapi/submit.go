@@ -8,11 +8,8 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/gin-gonic/gin"
-
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/jsonlines"
-	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
@@ -21,15 +18,10 @@ import (
 // sheet returns the review sheet of a listing. Its events come from the history service, because
 // the copied summaries may be stale. It fails with 503 while that service is unavailable: a review
 // could not be recorded either.
-func (a API) sheet(g *gin.Context, actor string) (web.Reply, error) {
-	values, err := params.Read(g.Request.URL.RawQuery, "secondOpinionOf")
-	if err != nil {
-		return web.Reply{}, err
-	}
-	without := values["secondOpinionOf"]
-	sheet, err := a.reviewSheet(g.Request.Context(), g.Param("id"), without)
+func (a API) sheet(r request) (web.Reply, error) {
+	sheet, err := a.reviewSheet(r.context(), r.id(), r.values["secondOpinionOf"])
 	if err == nil {
-		err = a.Desk.AddWork(g.Request.Context(), sheet.Record.ID, actor, &sheet)
+		err = a.Desk.AddWork(r.context(), sheet.Record.ID, r.actor, &sheet)
 	}
 	return web.Reply{JSON: sheet}, err
 }
@@ -58,24 +50,21 @@ func fromHistory(err error) error {
 	return err
 }
 
+type submission struct {
+	api.ReviewSubmission
+
+	Review json.RawMessage `json:"review"` // decoded strictly by review
+}
+
 // review records a review of a listing and ends the curator's work on it. It responds with 409 if
 // events were recorded since the sheet. A repeated submission has no further effect, so a client
 // can retry after any failure.
-func (a API) review(g *gin.Context) (web.Reply, error) {
-	var in struct {
-		api.ReviewSubmission
-
-		Review json.RawMessage `json:"review"` // decoded strictly below
-	}
-	actor, err := readJSON(g, &in, `{"review": {...}}`)
-	if err != nil {
-		return web.Reply{}, err
-	}
-	ctx, id := g.Request.Context(), g.Param("id")
+func (a API) review(r request, in submission) (web.Reply, error) {
+	ctx, id := r.context(), r.id()
 	if err := a.Desk.Exists(ctx, id); err != nil {
 		return web.Reply{}, err
 	}
-	review := api.ReviewAppend{ReviewSubmission: in.ReviewSubmission, Actor: actor}
+	review := api.ReviewAppend{ReviewSubmission: in.ReviewSubmission, Actor: r.actor}
 	problems := jsonlines.Decode(in.Review, &review.Review)
 	if len(problems) == 0 {
 		problems = review.Review.For(id)
@@ -86,7 +75,8 @@ func (a API) review(g *gin.Context) (web.Reply, error) {
 	if len(problems) > 0 {
 		return rejected(id, problems), nil
 	}
-	if problems, err = a.check(ctx, id, &review); err != nil {
+	problems, err := a.check(ctx, id, &review)
+	if err != nil {
 		return web.Reply{}, err
 	}
 	if len(problems) > 0 {
@@ -162,25 +152,20 @@ func (a API) append(ctx context.Context, id string, review api.ReviewAppend) (we
 
 // undo records an event that undoes the operator's own latest review. It responds with 409 if
 // anything was recorded after that review.
-func (a API) undo(g *gin.Context) (web.Reply, error) {
-	var in api.UndoRequest
-	actor, err := readJSON(g, &in, `{"eventId": "..."}`)
-	if err != nil {
-		return web.Reply{}, err
-	}
-	sheet, err := a.reviewSheet(g.Request.Context(), g.Param("id"), "")
+func (a API) undo(r request, in api.UndoRequest) (web.Reply, error) {
+	sheet, err := a.reviewSheet(r.context(), r.id(), "")
 	if err != nil {
 		return web.Reply{}, err
 	}
 	i := slices.IndexFunc(sheet.Events, func(e api.RecordedEvent) bool { return e.ID == in.EventID })
-	if i < 0 || sheet.Events[i].CheckType != api.FactualReview || sheet.Events[i].Actor != actor {
+	if i < 0 || sheet.Events[i].CheckType != api.FactualReview || sheet.Events[i].Actor != r.actor {
 		return web.Reply{}, problem.Invalid("eventId", "must be the id of your own latest review of this listing")
 	}
-	review := api.ReviewAppend{Actor: actor, Undoes: in.EventID}
+	review := api.ReviewAppend{Actor: r.actor, Undoes: in.EventID}
 	review.Review = api.Review{
 		CheckedAt: sheet.GeneratedAt, Outcome: api.OutcomeNeedsReview, Note: "Undoes the review " + in.EventID + ".",
 		LastEventID: &in.EventID,
 	}
 	review.Review.For(sheet.Record.ID)
-	return a.append(g.Request.Context(), sheet.Record.ID, review)
+	return a.append(r.context(), sheet.Record.ID, review)
 }

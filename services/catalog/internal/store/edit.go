@@ -26,14 +26,11 @@ func (s *Store) Edit(ctx context.Context, actor string, line listingfile.Line, v
 	report := api.EditReport{Fields: []string{}, Material: []string{}, Problems: api.Problems{}}
 	outdated := false
 	done, err := s.apply(ctx, actor, changeTimeout, dry, func(w *writer, imported *api.ImportReport) error {
-		row, notes, err := findListing(w.tx, line.ID)
+		l, err := findListing(w.tx, line.ID)
 		if err != nil {
 			return err
 		}
-		old, err := row.entry(notes)
-		if err != nil {
-			return err
-		}
+		old := l.entry
 		_, current, err := encodeEntry(old)
 		if err != nil {
 			return err
@@ -77,15 +74,11 @@ func (s *Store) Edit(ctx context.Context, actor string, line listingfile.Line, v
 func (s *Store) EditInReview(ctx context.Context, actor, id string, changes []api.FieldChange,
 	dry bool) (problems api.Problems, err error) {
 	report, err := s.apply(ctx, actor, changeTimeout, dry, func(w *writer, report *api.ImportReport) error {
-		row, notes, err := findListing(w.tx, id)
+		l, err := findListing(w.tx, id)
 		if err != nil {
 			return err
 		}
-		entry, err := row.entry(notes)
-		if err != nil {
-			return err
-		}
-		text, _, err := encodeEntry(entry)
+		text, _, err := encodeEntry(l.entry)
 		if err != nil {
 			return err
 		}

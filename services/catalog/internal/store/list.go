@@ -14,11 +14,7 @@ const maxChanges = 100
 // Detail returns the listing with the id, its record and its latest changes, or problem.NotFound.
 func (s *Store) Detail(ctx context.Context, id string) (api.ListingDetail, error) {
 	tx := s.db.WithContext(ctx)
-	row, notes, err := findListing(tx, id)
-	if err != nil {
-		return api.ListingDetail{}, err
-	}
-	e, err := row.entry(notes)
+	l, err := findListing(tx, id)
 	if err != nil {
 		return api.ListingDetail{}, err
 	}
@@ -30,15 +26,15 @@ func (s *Store) Detail(ctx context.Context, id string) (api.ListingDetail, error
 	if err != nil {
 		return api.ListingDetail{}, database.Outage(err)
 	}
-	line, version, err := encodeEntry(e)
+	line, version, err := encodeEntry(l.entry)
 	if err != nil {
 		return api.ListingDetail{}, err
 	}
 	now := s.now().UTC()
 	return api.ListingDetail{
-		GeneratedAt: now, Version: version, Listing: line, Record: e.Public(known[id], now), Changes: changes,
-		CreatedAt: database.FromMicros(row.CreatedAt), UpdatedAt: database.FromMicros(row.UpdatedAt),
-		ChangedAt: e.ChangedAt,
+		GeneratedAt: now, Version: version, Listing: line, Record: l.entry.Public(known[id], now), Changes: changes,
+		CreatedAt: database.FromMicros(l.row.CreatedAt), UpdatedAt: database.FromMicros(l.row.UpdatedAt),
+		ChangedAt: l.entry.ChangedAt,
 	}, nil
 }
 

@@ -159,19 +159,15 @@ func (w *writer) plan(lines []listingfile.Line, report *api.ImportReport) (steps
 	for i, l := range lines {
 		ids[i] = l.ID
 	}
-	known, notes, err := findListings(w.tx, ids)
+	known, err := findListings(w.tx, ids)
 	if err != nil {
 		return nil, err
 	}
 	for _, line := range lines {
 		step := importStep{}
-		if row, exists := known[line.ID]; exists {
-			old, err := row.entry(notes[line.ID])
-			if err != nil {
-				return nil, err
-			}
-			step = importStep{old: &old, createdAt: row.CreatedAt, publicSequence: row.PublicSequence}
-			step.entry, step.change = old.Update(line, w.now)
+		if l, exists := known[line.ID]; exists {
+			step = importStep{old: &l.entry, createdAt: l.row.CreatedAt, publicSequence: l.row.PublicSequence}
+			step.entry, step.change = l.entry.Update(line, w.now)
 		} else {
 			step.entry = listing.Create(line, w.now)
 			step.change.Published = step.entry.Visibility == listingfile.Published
@@ -243,18 +239,14 @@ func (w *writer) setVisibility(ids []string, visibility listingfile.Visibility, 
 	position := 0
 	for part := range slices.Chunk(ids, batch) {
 		// Do not look up invalid ids: Postgres returns an error for some strings.
-		known, _, err := findListings(w.tx, slices.DeleteFunc(slices.Clone(part),
+		known, err := findListings(w.tx, slices.DeleteFunc(slices.Clone(part),
 			func(id string) bool { return !api.ValidSlug(id) }))
 		if err != nil {
 			return err
 		}
 		for _, id := range part {
 			position++
-			problem, err := w.changeVisibility(known[id], visibility, report)
-			if err != nil {
-				return err
-			}
-			if problem != nil {
+			if problem := w.changeVisibility(known[id], visibility, report); problem != nil {
 				appendRejection(report, api.RejectedLine{Line: position, ID: id, Problems: api.Problems{*problem}})
 			}
 		}
@@ -265,25 +257,21 @@ func (w *writer) setVisibility(ids []string, visibility listingfile.Visibility, 
 	return nil
 }
 
-// changeVisibility queues the change of a row. It returns why the listing cannot have the
-// visibility. A nil row is an unknown listing.
-func (w *writer) changeVisibility(row *listingRow, visibility listingfile.Visibility,
-	report *api.ImportReport) (*api.Problem, error) {
+// changeVisibility queues the change of a listing. It returns why the listing cannot have the
+// visibility. The zero value is an unknown listing.
+func (w *writer) changeVisibility(l stored, visibility listingfile.Visibility, report *api.ImportReport) *api.Problem {
+	row, before := l.row, l.entry
 	if row == nil {
-		return new(api.NoListing("id")), nil
+		return new(api.NoListing("id"))
 	}
 	if row.Visibility == visibility {
 		report.Unchanged++
-		return nil, nil
-	}
-	before, err := row.entry(nil)
-	if err != nil {
-		return nil, err
+		return nil
 	}
 	entry, fields := before, []string{"visibility"}
 	if visibility == listingfile.Published {
 		if len(entry.Sources) == 0 {
-			return &listingfile.NeedsSource, nil
+			return &listingfile.NeedsSource
 		}
 		if row.PublishedAt == nil {
 			row.PublishedAt, entry.PublishedAt, fields = &w.at, &w.now, append(fields, "publishedAt")
@@ -297,7 +285,7 @@ func (w *writer) changeVisibility(row *listingRow, visibility listingfile.Visibi
 	} else {
 		w.record(row.ID, withdrawn, fields, false)
 	}
-	return nil, nil
+	return nil
 }
 
 // Export yields all listings, including private and withdrawn ones, ordered by id. It stops after
@@ -310,8 +298,8 @@ func (s *Store) Export(ctx context.Context) iter.Seq2[listing.Entry, error] {
 				yield(listing.Entry{}, database.Outage(err))
 				return
 			}
-			for _, entry := range part {
-				if last = entry.ID; !yield(entry, nil) {
+			for _, l := range part {
+				if last = l.row.ID; !yield(l.entry, nil) {
 					return
 				}
 			}
@@ -322,47 +310,63 @@ func (s *Store) Export(ctx context.Context) iter.Seq2[listing.Entry, error] {
 	}
 }
 
-func (s *Store) exportBatch(ctx context.Context, after string) ([]listing.Entry, error) {
+func (s *Store) exportBatch(ctx context.Context, after string) ([]stored, error) {
 	var rows []*listingRow
 	tx := s.db.WithContext(ctx)
 	if err := tx.Where("id > ?", after).Order("id").Limit(batch).Find(&rows).Error; err != nil {
 		return nil, err
 	}
+	return decoded(tx, rows)
+}
+
+// stored is a listing with its row.
+type stored struct {
+	row   *listingRow
+	entry listing.Entry
+}
+
+// decoded returns the listings of rows, with their curations, in the same order.
+func decoded(tx *gorm.DB, rows []*listingRow) ([]stored, error) {
 	ids := make([]string, len(rows))
 	for i, row := range rows {
 		ids[i] = row.ID
 	}
-	notes, err := curations(tx, ids)
-	entries := make([]listing.Entry, len(rows))
+	notes, err := rowsByID(tx, "listing_id", ids, func(r *curationRow) string { return r.ListingID })
+	all := make([]stored, len(rows))
 	for i, row := range rows {
 		if err == nil {
-			entries[i], err = row.entry(notes[row.ID])
+			all[i].row = row
+			all[i].entry, err = row.entry(notes[row.ID])
 		}
 	}
-	return entries, err
+	return all, err
 }
 
-func findListings(tx *gorm.DB, ids []string) (map[string]*listingRow, map[string]*curationRow, error) {
+// findListings returns the listings with the ids, by id.
+func findListings(tx *gorm.DB, ids []string) (map[string]stored, error) {
 	var rows []*listingRow
 	if err := tx.Where("id IN ?", ids).Find(&rows).Error; err != nil {
-		return nil, nil, err
-	}
-	known := make(map[string]*listingRow, len(rows))
-	for _, row := range rows {
-		known[row.ID] = row
-	}
-	notes, err := curations(tx, ids)
-	return known, notes, err
-}
-
-func curations(tx *gorm.DB, ids []string) (map[string]*curationRow, error) {
-	var rows []*curationRow
-	if err := tx.Where("listing_id IN ?", ids).Find(&rows).Error; err != nil {
 		return nil, err
 	}
-	notes := make(map[string]*curationRow, len(rows))
-	for _, row := range rows {
-		notes[row.ListingID] = row
+	all, err := decoded(tx, rows)
+	known := make(map[string]stored, len(all))
+	for _, l := range all {
+		known[l.row.ID] = l
 	}
-	return notes, nil
+	return known, err
+}
+
+// rowsByID returns the rows of a table for which a column has one of the ids, by that id.
+func rowsByID[T any](tx *gorm.DB, column string, ids []string, idOf func(T) string) (map[string]T, error) {
+	var rows []T
+	if len(ids) > 0 {
+		if err := tx.Where(column+" IN ?", ids).Find(&rows).Error; err != nil {
+			return nil, err
+		}
+	}
+	all := make(map[string]T, len(rows))
+	for _, row := range rows {
+		all[idOf(row)] = row
+	}
+	return all, nil
 }

@@ -82,20 +82,15 @@ func changeSize(c api.ListingChange) int {
 // summaries returns the summaries of the listings with the ids, by id. Listings without a summary
 // are not in the map.
 func summaries(tx *gorm.DB, ids []string) (map[string]api.Summary, error) {
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	var rows []summaryRow
-	if err := tx.Where("listing_id IN ?", ids).Find(&rows).Error; err != nil {
+	rows, err := rowsByID(tx, "listing_id", ids, func(r summaryRow) string { return r.ListingID })
+	if err != nil {
 		return nil, database.Outage(err)
 	}
 	all := make(map[string]api.Summary, len(rows))
-	for _, row := range rows {
-		var summary api.Summary
-		if err := listing.Documents.UnmarshalFromString(row.Document, &summary); err != nil {
+	for id, row := range rows {
+		if all[id], err = decodeSummary(row.Document); err != nil {
 			return nil, err
 		}
-		all[row.ListingID] = summary
 	}
 	return all, nil
 }

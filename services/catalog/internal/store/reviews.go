@@ -18,11 +18,7 @@ import (
 // problem.NotFound. It uses the summary of history, which is newer than the catalog's copy.
 func (s *Store) Sheet(ctx context.Context, id string, history api.ReviewHistory) (api.ReviewSheet, error) {
 	tx := s.db.WithContext(ctx)
-	row, notes, err := findListing(tx, id)
-	if err != nil {
-		return api.ReviewSheet{}, err
-	}
-	entry, err := row.entry(notes)
+	l, err := findListing(tx, id)
 	if err != nil {
 		return api.ReviewSheet{}, err
 	}
@@ -30,6 +26,7 @@ func (s *Store) Sheet(ctx context.Context, id string, history api.ReviewHistory)
 	if err != nil {
 		return api.ReviewSheet{}, database.Outage(err)
 	}
+	entry := l.entry
 	r, now := review.Record{Entry: entry, Summary: history.Summary, Edits: edits[id]}, s.now().UTC()
 	sheet := api.ReviewSheet{
 		GeneratedAt: now, LastEventID: r.Summary.LastEventID, Visibility: string(entry.Visibility),
@@ -48,21 +45,19 @@ func (s *Store) Sheet(ctx context.Context, id string, history api.ReviewHistory)
 	return sheet, nil
 }
 
-// findListing returns the listing with the id and its curation, nil if it has none, or
-// problem.NotFound.
-func findListing(tx *gorm.DB, id string) (*listingRow, *curationRow, error) {
-	var known map[string]*listingRow
-	var notes map[string]*curationRow
-	if api.ValidSlug(id) { // Postgres returns an error for some strings
-		var err error
-		if known, notes, err = findListings(tx, []string{id}); err != nil {
-			return nil, nil, database.Outage(err)
-		}
+// findListing returns the listing with the id, or problem.NotFound.
+func findListing(tx *gorm.DB, id string) (l stored, err error) {
+	if !api.ValidSlug(id) { // Postgres returns an error for some strings
+		return l, problem.NoSuch("listing")
 	}
-	if known[id] == nil {
-		return nil, nil, problem.NoSuch("listing")
+	known, err := findListings(tx, []string{id})
+	if err != nil {
+		return l, database.Outage(err)
 	}
-	return known[id], notes[id], nil
+	if l = known[id]; l.row == nil {
+		return l, problem.NoSuch("listing")
+	}
+	return l, nil
 }
 
 // materialEdits returns the edits with material changes of the listings with the ids, by id.

@@ -91,11 +91,11 @@ CREATE TABLE pushed (
 );
 INSERT INTO pushed VALUES (1, '');
 
--- The objects of the sandbox, a fake of Stripe. Empty where Stripe is used.
+-- The objects of the sandbox. Empty where Stripe is used.
 CREATE TABLE sandbox_objects (
     number   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- order of creation
     id       text    NOT NULL UNIQUE,
-    kind     text    NOT NULL CHECK (kind IN ('lock', 'customer', 'subscription', 'session', 'event', 'request')),
+    kind     text    NOT NULL CHECK (kind IN ('lock', 'customer', 'subscription', 'checkout', 'portal', 'event')),
     customer text    NOT NULL, -- empty if the object is not of one customer
     due_at   bigint,           -- Unix time in seconds at which the object changes without a request; null: never
     object   text    NOT NULL  -- JSON

@@ -91,11 +91,11 @@ CREATE TABLE pushed (
 );
 INSERT INTO pushed VALUES (1, '');
 
--- The objects of the sandbox, a fake of Stripe. Empty where Stripe is used.
+-- The objects of the sandbox. Empty where Stripe is used.
 CREATE TABLE sandbox_objects (
     number   INTEGER PRIMARY KEY AUTOINCREMENT, -- order of creation
     id       TEXT    NOT NULL UNIQUE,
-    kind     TEXT    NOT NULL CHECK (kind IN ('lock', 'customer', 'subscription', 'session', 'event', 'request')),
+    kind     TEXT    NOT NULL CHECK (kind IN ('lock', 'customer', 'subscription', 'checkout', 'portal', 'event')),
     customer TEXT    NOT NULL, -- empty if the object is not of one customer
     due_at   INTEGER,          -- Unix time in seconds at which the object changes without a request; null: never
     object   TEXT    NOT NULL  -- JSON
