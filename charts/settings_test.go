@@ -104,7 +104,7 @@ func TestSettingsExist(t *testing.T) {
 			for name := range p.environment {
 				switch setting, known := all[name]; {
 				case p.container.Name == "status": // the command, which is not a service
-					require.Equal(t, "OPPORTUNITY_OPERATOR_TOKEN", name)
+					require.Regexp(t, "^OPPORTUNITY_(OPERATOR_TOKEN|ACTOR)$", name)
 				case !strings.HasPrefix(name, "OPPORTUNITY_"):
 					require.Regexp(t, `^(OTEL_[A-Z_]+|SSL_CERT_DIR|GOMEMLIMIT)$`, name, p.owner)
 				default:

@@ -362,7 +362,7 @@ func (s *Store) MovesOn(ctx context.Context, day string) (moves []Move, err erro
 var move = script("move")
 
 // MoveInterval is the time between calls of DeliverMoves for all accounts.
-const MoveInterval = time.Second
+const MoveInterval = 5 * time.Second
 
 // DeliverMoves applies the pending moves to one account in Redis, or all if to is empty. After it
 // returns nil, usage counts for the target account and no request is charged to the source
