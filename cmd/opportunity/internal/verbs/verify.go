@@ -32,7 +32,7 @@ func (v *verbs) verify() *cobra.Command {
 	var against []string
 	c := &cobra.Command{
 		Use:   "verify",
-		Short: `Prove that nobody changed the events in the data directory of "opportunity up"`,
+		Short: `Prove that the events in the data directory of "opportunity up" are unchanged`,
 		Long: `Prove the verification events in the data directory of "opportunity up" against its log,
 and against checkpoints that you saved elsewhere. It reads the files and changes nothing; "up" may
 be running.
