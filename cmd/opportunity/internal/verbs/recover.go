@@ -120,7 +120,7 @@ func (v *verbs) withRedis(ctx context.Context, lookup settings, decision service
 	if err := redis.Load(filepath.Join(v.dataDir, RedisFile)); err != nil {
 		return err
 	}
-	lookup = withSetting(lookup, "OPPORTUNITY_REDIS_URL", redis.URL())
+	lookup = with(lookup, "OPPORTUNITY_REDIS_URL", redis.URL())
 	return recovery(authquota.RecoverConfig, authquota.Recover)(ctx, lookup, decision, out)
 }
 
@@ -129,17 +129,7 @@ func (v *verbs) withRedis(ctx context.Context, lookup settings, decision service
 func inSandbox(lookup settings) (billing.Config, error) {
 	const name = "OPPORTUNITY_BILLING_PROCESSOR"
 	if _, set := lookup(name); !set {
-		lookup = withSetting(lookup, name, billing.Sandbox)
+		lookup = with(lookup, name, billing.Sandbox)
 	}
 	return billing.RecoverConfig(lookup)
-}
-
-// withSetting returns lookup with a value of a setting.
-func withSetting(lookup settings, name, value string) settings {
-	return func(other string) (string, bool) {
-		if other == name {
-			return value, true
-		}
-		return lookup(other)
-	}
 }
