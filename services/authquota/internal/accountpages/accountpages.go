@@ -86,7 +86,7 @@ func New(c Config) (*Pages, error) {
 	p := &Pages{
 		Config: c, relyingParty: credential.PasskeysAt(c.PublicURL, siteName), opens: map[string]bool{},
 		signUps: newSignUps(),
-		People: people.NewStore(c.DB), Keys: keys.NewStore(c.DB), Usage: keyusage.NewStore(c.DB),
+		People:  people.NewStore(c.DB), Keys: keys.NewStore(c.DB), Usage: keyusage.NewStore(c.DB),
 		RequestLog: keyusage.NewRequestLog(c.DB), Notices: notices.NewStore(c.DB, c.Tiers), Plans: plan.NewStore(c.DB),
 	}
 	var err error
