@@ -47,6 +47,12 @@ func start(t *testing.T) *telemetry.Telemetry {
 	return tel
 }
 
+func migrate(t *testing.T, cfg database.Config) {
+	t.Helper()
+	cfg.MaxConnections = 4
+	require.NoError(t, database.Migrate(t.Context(), cfg, start(t), migrations))
+}
+
 func open(t *testing.T, url string) *database.DB {
 	t.Helper()
 	db, err := database.Open(database.Config{URL: url, MaxConnections: 8}, start(t))
@@ -67,82 +73,77 @@ func TestSQLiteCommitsWaitForTheDisk(t *testing.T) {
 }
 
 func TestMigrateAndAwait(t *testing.T) {
-	for dialect, url := range storetest.Databases(t) {
-		t.Run(dialect, func(t *testing.T) {
-			cfg, tel, db := database.Config{URL: url, MaxConnections: 4}, start(t), open(t, url)
-			require.Error(t, db.Current(t.Context(), migrations))
+	storetest.OnBothDatabases(t, func(t *testing.T, url string) {
+		cfg, tel, db := database.Config{URL: url, MaxConnections: 4}, start(t), open(t, url)
+		require.Error(t, db.Current(t.Context(), migrations))
 
-			waited := make(chan error, 1)
-			go func() { waited <- db.Await(t.Context(), tel, migrations) }()
-			var all sync.WaitGroup
-			for range map[string]int{database.SQLite: 1, database.Postgres: 3}[dialect] {
-				all.Go(func() { require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations)) })
-			}
-			all.Wait()
-			require.NoError(t, <-waited)
-			require.NoError(t, db.Current(t.Context(), migrations))
-			require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations), "a second migration does nothing")
+		waited := make(chan error, 1)
+		go func() { waited <- db.Await(t.Context(), tel, migrations) }()
+		var all sync.WaitGroup
+		for range map[string]int{database.SQLite: 1, database.Postgres: 3}[db.Dialect] {
+			all.Go(func() { require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations)) })
+		}
+		all.Wait()
+		require.NoError(t, <-waited)
+		require.NoError(t, db.Current(t.Context(), migrations))
+		require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations), "a second migration does nothing")
 
-			newer := maps.Clone(migrations)
-			newer["migrations/"+dialect+"/00002_later.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE later (id bigint);")}
-			require.Error(t, db.Current(t.Context(), newer))
-			require.NoError(t, database.Migrate(t.Context(), cfg, tel, newer))
-			require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations), "going back keeps the newer schema")
-			require.NoError(t, db.Current(t.Context(), migrations))
-			require.NoError(t, db.Current(t.Context(), newer))
-		})
-	}
+		newer := maps.Clone(migrations)
+		newer["migrations/"+db.Dialect+"/00002_later.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE later (id bigint);")}
+		require.Error(t, db.Current(t.Context(), newer))
+		require.NoError(t, database.Migrate(t.Context(), cfg, tel, newer))
+		require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations), "going back keeps the newer schema")
+		require.NoError(t, db.Current(t.Context(), migrations))
+		require.NoError(t, db.Current(t.Context(), newer))
+	})
 }
 
 func TestSequenceOrderIsCommitOrder(t *testing.T) {
-	for dialect, url := range storetest.Databases(t) {
-		t.Run(dialect, func(t *testing.T) {
-			require.NoError(t, database.Migrate(t.Context(), database.Config{URL: url, MaxConnections: 4}, start(t), migrations))
-			db := open(t, url)
-			const writers, each = 4, 10 // SQLite lets one wait until all others are done
-			all, ctx := errgroup.WithContext(t.Context())
-			for w := range writers {
-				all.Go(func() error {
-					for i := range each {
-						if err := db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-							seq, err := database.NextSequence(tx)
-							if err != nil {
-								return err
-							}
-							return tx.Exec("INSERT INTO things (id, sequence) VALUES (?, ?)", string(rune('a'+w))+string(rune('a'+i)),
-								seq).Error
-						}); err != nil {
+	storetest.OnBothDatabases(t, func(t *testing.T, url string) {
+		migrate(t, database.Config{URL: url})
+		db := open(t, url)
+		const writers, each = 4, 10 // SQLite lets one wait until all others are done
+		all, ctx := errgroup.WithContext(t.Context())
+		for w := range writers {
+			all.Go(func() error {
+				for i := range each {
+					if err := db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+						seq, err := database.NextSequence(tx)
+						if err != nil {
 							return err
 						}
+						return tx.Exec("INSERT INTO things (id, sequence) VALUES (?, ?)", string(rune('a'+w))+string(rune('a'+i)),
+							seq).Error
+					}); err != nil {
+						return err
 					}
-					return nil
-				})
-			}
-			// A concurrent reader that follows the sequence must see each number exactly once, in
-			// order.
-			var seen []int64
-			for last := int64(0); len(seen) < writers*each && ctx.Err() == nil; {
-				var more []int64
-				require.NoError(t, db.WithContext(t.Context()).Raw("SELECT sequence FROM things WHERE sequence > ? ORDER BY "+
-					"sequence", last).Scan(&more).Error)
-				if len(more) > 0 {
-					seen, last = append(seen, more...), more[len(more)-1]
 				}
+				return nil
+			})
+		}
+		// A concurrent reader that follows the sequence must see each number exactly once, in
+		// order.
+		var seen []int64
+		for last := int64(0); len(seen) < writers*each && ctx.Err() == nil; {
+			var more []int64
+			require.NoError(t, db.WithContext(t.Context()).Raw("SELECT sequence FROM things WHERE sequence > ? ORDER BY "+
+				"sequence", last).Scan(&more).Error)
+			if len(more) > 0 {
+				seen, last = append(seen, more...), more[len(more)-1]
 			}
-			require.NoError(t, all.Wait())
-			require.Len(t, seen, writers*each)
-			for i, seq := range seen {
-				require.Equal(t, int64(i+1), seq)
-			}
-		})
-	}
+		}
+		require.NoError(t, all.Wait())
+		require.Len(t, seen, writers*each)
+		for i, seq := range seen {
+			require.Equal(t, int64(i+1), seq)
+		}
+	})
 }
 
 func TestServingRoleCannotChangeAppendOnlyTables(t *testing.T) {
 	url := storetest.Postgres(t)
 	role, asRole := storetest.Role(t, url)
-	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: url, ServingRole: role, MaxConnections: 4},
-		start(t), migrations))
+	migrate(t, database.Config{URL: url, ServingRole: role})
 	db := open(t, asRole).WithContext(t.Context())
 	for statement, allowed := range map[string]bool{
 		"INSERT INTO things (id, sequence) VALUES ('a', 1)": true,
@@ -322,30 +323,28 @@ func TestIndexesArePreferredUntilTheTransactionEnds(t *testing.T) {
 }
 
 func TestProbeFindsADatabaseThatAcceptsNoWrites(t *testing.T) {
-	for dialect, url := range storetest.Databases(t) {
-		t.Run(dialect, func(t *testing.T) {
-			require.NoError(t, database.Migrate(t.Context(), database.Config{URL: url, MaxConnections: 4}, start(t), migrations))
-			tel := start(t)
-			db, err := database.Open(database.Config{URL: url, MaxConnections: 1}, tel)
-			require.NoError(t, err)
-			require.NoError(t, db.Probe(t.Context()))
-			require.Error(t, db.Exec("SELECT nonsense FROM nowhere").Error)
-			require.NoError(t, db.Probe(t.Context()), "an invalid statement is no such failure")
+	storetest.OnBothDatabases(t, func(t *testing.T, url string) {
+		migrate(t, database.Config{URL: url})
+		tel := start(t)
+		db, err := database.Open(database.Config{URL: url, MaxConnections: 1}, tel)
+		require.NoError(t, err)
+		require.NoError(t, db.Probe(t.Context()))
+		require.Error(t, db.Exec("SELECT nonsense FROM nowhere").Error)
+		require.NoError(t, db.Probe(t.Context()), "an invalid statement is no such failure")
 
-			readOnly := map[string]string{database.Postgres: "SET default_transaction_read_only = on",
-				database.SQLite: "PRAGMA query_only = 1"}[dialect]
-			require.NoError(t, db.Exec(readOnly).Error)
-			require.Error(t, db.Exec("INSERT INTO things VALUES ('a', 1)").Error)
-			require.ErrorContains(t, db.Probe(t.Context()), "database accepts no writes: ")
-			require.NotZero(t, metric(t, tel, "database_write_failures_total"))
+		readOnly := map[string]string{database.Postgres: "SET default_transaction_read_only = on",
+			database.SQLite: "PRAGMA query_only = 1"}[db.Dialect]
+		require.NoError(t, db.Exec(readOnly).Error)
+		require.Error(t, db.Exec("INSERT INTO things VALUES ('a', 1)").Error)
+		require.ErrorContains(t, db.Probe(t.Context()), "database accepts no writes: ")
+		require.NotZero(t, metric(t, tel, "database_write_failures_total"))
 
-			require.NoError(t, db.Close())
-			other := open(t, url)
-			require.NoError(t, other.Probe(t.Context()))
-			require.NoError(t, other.Close())
-			require.Error(t, other.Probe(t.Context()))
-		})
-	}
+		require.NoError(t, db.Close())
+		other := open(t, url)
+		require.NoError(t, other.Probe(t.Context()))
+		require.NoError(t, other.Close())
+		require.Error(t, other.Probe(t.Context()))
+	})
 }
 
 func metric(t *testing.T, tel *telemetry.Telemetry, name string) float64 {
@@ -364,7 +363,7 @@ func metric(t *testing.T, tel *telemetry.Telemetry, name string) float64 {
 // A transaction that holds the probed row for long is no failure.
 func TestProbeIgnoresLocks(t *testing.T) {
 	url := storetest.Postgres(t)
-	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: url, MaxConnections: 4}, start(t), migrations))
+	migrate(t, database.Config{URL: url})
 	db := open(t, url)
 	require.NoError(t, db.Transaction(func(tx *gorm.DB) error {
 		_, err := database.NextSequence(tx)

@@ -55,8 +55,7 @@ func TestConnectionsGoToTheServerThatAcceptsWrites(t *testing.T) {
 	u, err := url.Parse(address)
 	require.NoError(t, err)
 	u.Host = silent.Addr().String() + "," + u.Host
-	migrated := database.Config{URL: address, MaxConnections: 4}
-	require.NoError(t, database.Migrate(t.Context(), migrated, start(t), migrations))
+	migrate(t, database.Config{URL: address})
 
 	db := single(t, u.String())
 	write := func() error {

@@ -14,8 +14,7 @@ func TestServingRoleIsRejectedIfItCanChangeAppendOnlyTables(t *testing.T) {
 	url := storetest.Postgres(t)
 	role, asRole := storetest.Role(t, url)
 	other, _ := storetest.Role(t, url)
-	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: url, ServingRole: role, MaxConnections: 4},
-		start(t), migrations))
+	migrate(t, database.Config{URL: url, ServingRole: role})
 	admin, serving := open(t, url).WithContext(t.Context()), open(t, asRole)
 	require.NoError(t, serving.RequireServingRole(t.Context()))
 	require.ErrorContains(t, open(t, url).RequireServingRole(t.Context()), "run ALTER ROLE opportunity NOSUPERUSER")

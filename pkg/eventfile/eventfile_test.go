@@ -237,14 +237,6 @@ func TestReadReportsEveryProblem(t *testing.T) {
 	}
 }
 
-func TestReadLimitsRejectedLines(t *testing.T) {
-	file, err := eventfile.Read(strings.NewReader(strings.Repeat("{x\n", api.MaxReported+7)), now, api.MaxReported)
-	require.NoError(t, err)
-	require.Empty(t, file.Lines)
-	require.Len(t, file.Rejected, api.MaxReported)
-	require.Equal(t, 7, file.Omitted)
-}
-
 func TestReadReturnsReadError(t *testing.T) {
 	broken := errors.New("cut off")
 	_, err := eventfile.Read(iotest.ErrReader(broken), now, api.MaxReported)

@@ -72,6 +72,8 @@ func TestReadReportsEveryProblemOfALine(t *testing.T) {
 		{"not an object", `12`, apitest.Problems("must be an object")},
 		{"rounded number", `{"pay":{"minimum":9007199254740993,"unit":"hour"}}`,
 			apitest.Problems(`pay.minimum: "9007199254740993" has more than 15 digits and would be rounded`)},
+		{"number out of range", `{"pay":{"minimum":1e999,"unit":"hour"}}`,
+			apitest.Problems(`pay.minimum: "1e999" has more than 15 digits and would be rounded`)},
 		{"null", `null`, apitest.Problems("must be an object")},
 		{"not UTF-8", "{\"id\":\"\xff\"}", apitest.Problems("must be UTF-8: save the file as UTF-8; nothing after this " +
 			"line was read")},
@@ -109,12 +111,6 @@ func TestReadReportsEveryProblemOfALine(t *testing.T) {
 	}
 }
 
-func TestReadRejectsNumberOutOfRange(t *testing.T) {
-	lines := readAll[record](t, strings.NewReader(`{"pay":{"minimum":1e999,"unit":"hour"}}`))
-	require.Len(t, lines, 1)
-	require.Len(t, lines[0].Problems, 1)
-}
-
 func TestReadContinuesAfterLongLine(t *testing.T) {
 	long := `{"id":"` + strings.Repeat("x", jsonlines.MaxLine) + `"}`
 	fits := `{"id":"` + strings.Repeat("x", jsonlines.MaxLine-20) + `"}`
@@ -124,6 +120,20 @@ func TestReadContinuesAfterLongLine(t *testing.T) {
 	require.Empty(t, lines[1].Problems)
 	require.Equal(t, 3, lines[2].Number)
 	require.NotEmpty(t, lines[2].Problems)
+}
+
+// Scan returns the first invalid lines and counts the others.
+func TestScanLimitsRejectedLines(t *testing.T) {
+	used := 0
+	got, err := jsonlines.Scan(strings.NewReader("{\"id\":\"a\"}\n{x\n{x\n{x\n"), 2,
+		func(line jsonlines.Line[record]) (record, string, api.Problems) {
+			return line.Value, line.Value.ID, line.Problems
+		}, func(record) error { used++; return nil })
+	require.NoError(t, err)
+	require.Equal(t, 1, used)
+	require.Len(t, got.Rejected, 2)
+	require.Equal(t, 3, got.Rejected[1].Line)
+	require.Equal(t, 1, got.Omitted)
 }
 
 func TestReadReturnsReadError(t *testing.T) {

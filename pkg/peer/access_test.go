@@ -26,8 +26,7 @@ func history(t *testing.T, callers ...string) (url string, log *bytes.Buffer) {
 	errors := problem.Writer{Log: slog.New(slog.NewTextHandler(log, nil))}
 	access := peer.NewAccess(peer.History, peer.Callers{Tokens: callers}, errors)
 	s := httptest.NewServer(access.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_,
-			_ = io.WriteString(w, peer.History)
+		_, _ = io.WriteString(w, peer.History)
 	})))
 	t.Cleanup(s.Close)
 	return s.URL, log
@@ -92,27 +91,23 @@ func TestReadinessChecksTheToken(t *testing.T) {
 
 func TestInvalidTokensAreRejected(t *testing.T) {
 	s := secret("s")
+	peers := func(tokens ...string) peer.Tokens { return peer.Tokens{Peers: tokens} }
+	callers := func(tokens ...string) peer.Callers { return peer.Callers{Tokens: tokens} }
 	for want, err := range map[string]error{
-		"OPPORTUNITY_PEER_TOKENS: the token for history is missing": peer.Tokens{Peers: []string{"catalog:" +
-			s}}.Validate(peer.Catalog, peer.History),
+		"OPPORTUNITY_PEER_TOKENS: the token for history is missing": peers("catalog:"+s).Validate(peer.Catalog, peer.History),
 		"OPPORTUNITY_PEER_TOKENS: entry 2 must be the name of a service, a colon and a token; the services are gateway, " +
-			"catalog, history, authquota, billing": peer.Tokens{Peers: []string{"catalog:" + s, s}}.Validate(),
-		"OPPORTUNITY_PEER_TOKENS: the token of catalog must have at least 32 " +
-			"characters": peer.Tokens{Peers: []string{"catalog:short"}}.Validate(),
-		"OPPORTUNITY_PEER_TOKENS: catalog has two tokens: only the service that is called can have " +
-			"several": peer.Tokens{Peers: []string{"catalog:" + s,
-			"catalog:" + s}}.Validate(),
-		"OPPORTUNITY_CALLER_TOKENS is missing: list a token for each of gateway, " +
-			"history": peer.Callers{}.Validate(peer.Catalog),
-		"OPPORTUNITY_CALLER_TOKENS: billing does not call catalog; its callers are gateway, " +
-			"history": peer.Callers{Tokens: []string{"billing:" +
-			s}}.Validate(peer.Catalog),
-		"OPPORTUNITY_CALLER_TOKENS: gateway and history have the same token: each service needs its " +
-			"own": peer.Callers{Tokens: []string{"gateway:" + s,
-			"history:" + s}}.Validate(peer.Catalog),
+			"catalog, history, authquota, billing": peers("catalog:"+s, s).Validate(),
+		"OPPORTUNITY_PEER_TOKENS: the token of catalog must have at least 32 characters": peers("catalog:short").Validate(),
+		"OPPORTUNITY_PEER_TOKENS: catalog has two tokens: only the service that is called can have several": peers(
+			"catalog:"+s, "catalog:"+s).Validate(),
+		"OPPORTUNITY_CALLER_TOKENS is missing: list a token for each of gateway, history": callers().Validate(peer.Catalog),
+		"OPPORTUNITY_CALLER_TOKENS: billing does not call catalog; its callers are gateway, history": callers(
+			"billing:" + s).Validate(peer.Catalog),
+		"OPPORTUNITY_CALLER_TOKENS: gateway and history have the same token: each service needs its own": callers(
+			"gateway:"+s, "history:"+s).Validate(peer.Catalog),
 	} {
 		require.EqualError(t, err, want)
 	}
-	require.NoError(t, peer.Tokens{Peers: []string{"catalog:" + s, " history:" + s}}.Validate(peer.Catalog, peer.History))
-	require.NoError(t, peer.Callers{Tokens: []string{"gateway:" + s, "gateway:" + secret("t")}}.Validate(peer.Catalog))
+	require.NoError(t, peers("catalog:"+s, " history:"+s).Validate(peer.Catalog, peer.History))
+	require.NoError(t, callers("gateway:"+s, "gateway:"+secret("t")).Validate(peer.Catalog))
 }

@@ -103,6 +103,25 @@ func send(t *testing.T, via http.RoundTripper, method, url, body string) (*http.
 
 func TestNoCallerGetsTheResponseOfAnother(t *testing.T) {
 	const body = "Content-Length: 5\r\n\r\nhello"
+	// sends answers with a status and more text
+	sends := func(status string, more ...string) func(*session, *http.Request) {
+		return func(s *session, r *http.Request) { s.send(head(r, status), strings.Join(more, "")) }
+	}
+	// closes is sends, and closes the connection
+	closes := func(status string, more ...string) func(*session, *http.Request) {
+		return func(s *session, r *http.Request) { sends(status, more...)(s, r); s.Close() }
+	}
+	raw := func(text string) func(*session, *http.Request) {
+		return func(s *session, _ *http.Request) { s.send(text) }
+	}
+	// around answers with text before and after the response
+	around := func(before, after string) func(*session, *http.Request) {
+		return func(s *session, r *http.Request) { s.send(before, whole(r), after) }
+	}
+	lately := func(text string, next func(*session, *http.Request)) func(*session, *http.Request) {
+		return func(s *session, r *http.Request) { late(s, text); next(s, r) }
+	}
+	const hints = "HTTP/1.1 103 Early Hints\r\n\r\n"
 	for name, answer := range map[string]func(*session, *http.Request){
 		"a second response": func(s *session, r *http.Request) { s.send(whole(r), whole(r)) },
 		"a second response 50 ms late": func(s *session, r *http.Request) {
@@ -115,66 +134,31 @@ func TestNoCallerGetsTheResponseOfAnother(t *testing.T) {
 			}
 			s.send(whole(r))
 		},
-		"garbage between responses":        func(s *session, r *http.Request) { s.send(whole(r), "garbage\r\n") },
-		"garbage before the next response": func(s *session, r *http.Request) { late(s, "garbage\r\n"); s.send(whole(r)) },
-		"103 before the response": func(s *session,
-			r *http.Request) {
-			s.send("HTTP/1.1 103 Early Hints\r\n\r\n", whole(r))
-		},
-		"103 after the response": func(s *session,
-			r *http.Request) {
-			s.send(whole(r), "HTTP/1.1 103 Early Hints\r\n\r\n")
-		},
-		"101": func(s *session, r *http.Request) {
-			s.send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", whole(r))
-		},
-		"304 with a body": func(s *session, r *http.Request) { s.send(head(r, "304 Not Modified"), body) },
-		"304 with a late body": func(s *session, r *http.Request) {
-			late(s, "hello")
-			s.send(head(r, "304 Not Modified"),
-				"\r\n")
-		},
-		"304 with a late response": func(s *session, r *http.Request) {
-			late(s, "HTTP/1.1 304 Not Modified\r\n\r\n")
-			s.send(head(r, "304 Not Modified"), "\r\n")
-		},
-		"204 with a body":  func(s *session, r *http.Request) { s.send(head(r, "204 No Content"), body) },
-		"HEAD with a body": func(s *session, r *http.Request) { s.send(head(r, "200 OK"), body) },
-		"a body longer than its length": func(s *session,
-			r *http.Request) {
-			s.send(head(r, "200 OK"), "Content-Length: 2\r\n\r\nhello")
-		},
-		"a chunk longer than its length": func(s *session, r *http.Request) {
-			s.send(head(r, "200 OK"), "Transfer-Encoding: chunked\r\n\r\n2\r\nhello\r\n0\r\n\r\n")
-		},
-		"two lengths": func(s *session, r *http.Request) { s.send(head(r, "200 OK"), "Content-Length: 2\r\n", body) },
-		"a length and chunks": func(s *session, r *http.Request) {
-			s.send(head(r, "200 OK"), "Transfer-Encoding: chunked\r\n", body)
-			s.Close()
-		},
-		"a body shorter than its length": func(s *session, r *http.Request) {
-			s.send(head(r, "200 OK"), "Content-Length: 6\r\n\r\nhello")
-			s.Close()
-		},
-		"another id": func(s *session, r *http.Request) {
-			s.send("HTTP/1.1 200 OK\r\nX-Request-Id: other\r\n",
-				body)
-		},
-		"another id without a body": func(s *session,
-			r *http.Request) {
-			s.send("HTTP/1.1 304 Not Modified\r\nX-Request-Id: other\r\n\r\n")
-		},
-		"two ids": func(s *session, r *http.Request) {
-			s.send(head(r, "200 OK"), "X-Request-Id: other\r\n",
-				body)
-		},
-		"no id": func(s *session, r *http.Request) { s.send("HTTP/1.1 200 OK\r\n", body) },
-		"a header of more than a megabyte": func(s *session, r *http.Request) {
-			s.send(head(r, "200 OK"), "A: ", strings.Repeat("a", 2<<20), "\r\n", body)
-		},
-		"something else than HTTP": func(s *session, _ *http.Request) { s.send("220 mail ready\r\n") },
-		"half a header":            func(s *session, r *http.Request) { s.send(head(r, "200 OK")); s.Close() },
-		"a response to no request": func(s *session, r *http.Request) { s.send(whole(r)); go s.send(whole(r)) },
+		"a response to no request":         func(s *session, r *http.Request) { s.send(whole(r)); go s.send(whole(r)) },
+		"garbage between responses":        around("", "garbage\r\n"),
+		"garbage before the next response": lately("garbage\r\n", around("", "")),
+		"103 before the response":          around(hints, ""),
+		"103 after the response":           around("", hints),
+		"101":                              around("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", ""),
+		"304 with a body":                  sends("304 Not Modified", body),
+		"304 with a late body":             lately("hello", sends("304 Not Modified", "\r\n")),
+		"304 with a late response": lately("HTTP/1.1 304 Not Modified\r\n\r\n",
+			sends("304 Not Modified", "\r\n")),
+		"204 with a body":               sends("204 No Content", body),
+		"HEAD with a body":              sends("200 OK", body),
+		"a body longer than its length": sends("200 OK", "Content-Length: 2\r\n\r\nhello"),
+		"a chunk longer than its length": sends("200 OK",
+			"Transfer-Encoding: chunked\r\n\r\n2\r\nhello\r\n0\r\n\r\n"),
+		"two lengths":                      sends("200 OK", "Content-Length: 2\r\n", body),
+		"a length and chunks":              closes("200 OK", "Transfer-Encoding: chunked\r\n", body),
+		"a body shorter than its length":   closes("200 OK", "Content-Length: 6\r\n\r\nhello"),
+		"two ids":                          sends("200 OK", "X-Request-Id: other\r\n", body),
+		"half a header":                    closes("200 OK"),
+		"a header of more than a megabyte": sends("200 OK", "A: ", strings.Repeat("a", 2<<20), "\r\n", body),
+		"another id":                       raw("HTTP/1.1 200 OK\r\nX-Request-Id: other\r\n" + body),
+		"another id without a body":        raw("HTTP/1.1 304 Not Modified\r\nX-Request-Id: other\r\n\r\n"),
+		"no id":                            raw("HTTP/1.1 200 OK\r\n" + body),
+		"something else than HTTP":         raw("220 mail ready\r\n"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			url, _ := wire(t, answer)

@@ -39,8 +39,27 @@ var definition = service.Definition[config]{
 		"migrations/postgres/00001_test.sql": {Data: []byte("-- +goose Up\nCREATE TABLE things (id bigint);\nCOMMENT ON TABLE " +
 			"things IS 'append-only';\n")},
 	},
-	Base:  func(c config) service.Base { return c.Base },
-	Start: func(r *service.Runtime, c config) error { return c.start(r) },
+	Base: func(c config) service.Base { return c.Base },
+	Start: func(r *service.Runtime, c config) error {
+		r.Handle(server.ServicePort, http.NotFoundHandler())
+		r.Handle("admin", http.NotFoundHandler())
+		return c.start(r)
+	},
+}
+
+// run starts the service of cfg.
+func run(t *testing.T, cfg config) *servicetest.Service {
+	t.Helper()
+	return servicetest.Start(t, "test", func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
+		cfg.Server, cfg.Telemetry = server, telemetry
+		return definition.Run(ctx, cfg)
+	})
+}
+
+// readiness returns the response of a service about its readiness.
+func readiness(t *testing.T, s *servicetest.Service) servicetest.Response {
+	t.Helper()
+	return servicetest.Send(t, http.MethodGet, s.OperationsURL+"/readyz", nil, nil)
 }
 
 func newConfig(t *testing.T, start func(*service.Runtime) error) config {
@@ -65,8 +84,6 @@ func TestFailedStartClosesListenersAndCleansUp(t *testing.T) {
 		},
 		"loop": func(c *config) {
 			c.start = func(r *service.Runtime) error {
-				r.Handle(server.ServicePort, http.NotFoundHandler())
-				r.Handle("admin", http.NotFoundHandler())
 				r.Go("broken", func(context.Context) error { return errors.New("no price") })
 				return nil
 			}
@@ -93,8 +110,6 @@ func TestLoopsWaitForSchemaAndCleanupFollowsDrain(t *testing.T) {
 	var order []string
 	cfg := newConfig(t, func(r *service.Runtime) error {
 		r.Ready.Add("schema", r.SchemaCurrent)
-		r.Handle(server.ServicePort, http.NotFoundHandler())
-		r.Handle("admin", http.NotFoundHandler())
 		r.Cleanup(func(ctx context.Context) { order = append(order, "first"); require.NoError(t, ctx.Err()) })
 		r.Cleanup(func(context.Context) { order = append(order, "second") })
 		r.Go("loop", func(ctx context.Context) error {
@@ -106,13 +121,9 @@ func TestLoopsWaitForSchemaAndCleanupFollowsDrain(t *testing.T) {
 		})
 		return nil
 	})
-	s := servicetest.Start(t, "test", func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
-		cfg.Server, cfg.Telemetry = server, telemetry
-		return definition.Run(ctx, cfg)
-	})
+	s := run(t, cfg)
 	storetest.Eventually(t, "waiting", func() bool {
-		return servicetest.Send(t, http.MethodGet, s.OperationsURL+"/readyz", nil,
-			nil).Status == http.StatusServiceUnavailable
+		return readiness(t, s).Status == http.StatusServiceUnavailable
 	})
 	require.NoError(t, definition.Migrate(t.Context(), cfg))
 	<-looping
@@ -125,22 +136,14 @@ func TestLoopsWaitForSchemaAndCleanupFollowsDrain(t *testing.T) {
 // exists, until its rights are revoked.
 func TestServiceWithPowerfulDatabaseRoleIsNotReady(t *testing.T) {
 	cfg := newConfig(t, func(r *service.Runtime) error {
-		r.Handle(server.ServicePort, http.NotFoundHandler())
-		r.Handle("admin", http.NotFoundHandler())
 		return nil
 	})
 	owner := storetest.Postgres(t)
 	role, asRole := storetest.Role(t, owner)
 	cfg.Database.URL = asRole
-	s := servicetest.Start(t, "test", func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
-		cfg.Server, cfg.Telemetry = server, telemetry
-		return definition.Run(ctx, cfg)
-	})
-	readiness := func() string {
-		return servicetest.Send(t, http.MethodGet, s.OperationsURL+"/readyz", nil, nil).Body
-	}
+	s := run(t, cfg)
 	storetest.Eventually(t, "waiting for the schema",
-		func() bool { return strings.Contains(readiness(), "database role") })
+		func() bool { return strings.Contains(readiness(t, s).Body, "database role") })
 
 	asOwner := cfg
 	asOwner.Database.URL, asOwner.Database.ServingRole = owner, role
@@ -152,7 +155,7 @@ func TestServiceWithPowerfulDatabaseRoleIsNotReady(t *testing.T) {
 	require.NoError(t, definition.Migrate(t.Context(), asOwner))
 	const fault = "role %[1]s can UPDATE append-only table public.things: run REVOKE UPDATE ON public.things FROM " +
 		"%[1]s, PUBLIC"
-	require.Contains(t, readiness(), fmt.Sprintf(fault, role))
+	require.Contains(t, readiness(t, s).Body, fmt.Sprintf(fault, role))
 	storetest.Eventually(t, "logged", func() bool { return strings.Contains(s.Log.String(), fmt.Sprintf(fault, role)) })
 	_, err = admin.ExecContext(t.Context(), "REVOKE UPDATE ON things FROM PUBLIC")
 	require.NoError(t, err)
@@ -176,26 +179,21 @@ func TestReadinessNamesTheUnreachableDatabase(t *testing.T) {
 				if c.conditions {
 					r.Ready.Add("schema", r.SchemaReady)
 				}
-				r.Handle(server.ServicePort, http.NotFoundHandler())
-				r.Handle("admin", http.NotFoundHandler())
 				return nil
 			})
 			cfg.Database = database.Config{URL: through, MaxConnections: 2, AllowOwner: true}
 			require.NoError(t, definition.Migrate(t.Context(), cfg))
-			s := servicetest.Start(t, "test", func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
-				cfg.Server, cfg.Telemetry = server, telemetry
-				return definition.Run(ctx, cfg)
-			})
+			s := run(t, cfg)
 			s.WaitReady()
 			require.Contains(t, s.Metrics(), `background_loop_interval_seconds{loop="database probe"} 5`)
 			require.Contains(t, s.Metrics(), `background_loop_success_timestamp_seconds{loop="database probe"} `)
 			proxy.Cut()
 			storetest.Eventually(t, c.want, func() bool {
-				return servicetest.Send(t, http.MethodGet, s.OperationsURL+"/readyz", nil, nil).Body == c.want+"\n"
+				return readiness(t, s).Body == c.want+"\n"
 			})
 			proxy.Restore()
 			storetest.Eventually(t, "restored", func() bool {
-				return servicetest.Send(t, http.MethodGet, s.OperationsURL+"/readyz", nil, nil).Body == `{"status":"ready"}`+"\n"
+				return readiness(t, s).Body == `{"status":"ready"}`+"\n"
 			})
 		})
 	}
@@ -205,8 +203,6 @@ func TestFailedRunIsNoSuccessOfItsLoop(t *testing.T) {
 	var failing atomic.Bool
 	runs := make(chan struct{})
 	cfg := newConfig(t, func(r *service.Runtime) error {
-		r.Handle(server.ServicePort, http.NotFoundHandler())
-		r.Handle("admin", http.NotFoundHandler())
 		r.Every(service.Loop{Name: "copy", Interval: time.Millisecond, Do: func(ctx context.Context) error {
 			select {
 			case runs <- struct{}{}:
@@ -220,10 +216,7 @@ func TestFailedRunIsNoSuccessOfItsLoop(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, definition.Migrate(t.Context(), cfg))
-	s := servicetest.Start(t, "test", func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
-		cfg.Server, cfg.Telemetry = server, telemetry
-		return definition.Run(ctx, cfg)
-	})
+	s := run(t, cfg)
 	success := regexp.MustCompile(`background_loop_success_timestamp_seconds\{loop="copy"\} (\S+)`)
 	latest := func() string { return success.FindString(s.Metrics()) }
 	first := latest()

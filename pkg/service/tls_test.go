@@ -21,7 +21,6 @@ import (
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/pkg/telemetry"
 )
 
 // encrypted is a service with a certificate, which can call itself.
@@ -45,7 +44,6 @@ func startEncrypted(t *testing.T, adjust ...func(*certificate.ServerConfig)) *en
 		started <- r
 		r.Handle(server.ServicePort,
 			r.InternalHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })))
-		r.Handle("admin", http.NotFoundHandler())
 		return nil
 	})
 	cfg.TLS = certificate.ServerConfig{CertFile: filepath.Join(e.dir, "tls.crt"), KeyFile: filepath.Join(e.dir, "tls.key")}
@@ -55,11 +53,7 @@ func startEncrypted(t *testing.T, adjust ...func(*certificate.ServerConfig)) *en
 	cfg.Peers = certificate.PeerConfig{CAFile: filepath.Join(e.dir, "ca.crt")}
 	cfg.Now = e.clock.Now
 	require.NoError(t, definition.Migrate(t.Context(), cfg))
-	e.Service = servicetest.Start(t, "test", func(ctx context.Context, server server.Config,
-		telemetry telemetry.Config) error {
-		cfg.Server, cfg.Telemetry = server, telemetry
-		return definition.Run(ctx, cfg)
-	})
+	e.Service = run(t, cfg)
 	e.url = strings.Replace(e.URL, "http:", "https:", 1)
 	e.own = <-started
 	e.WaitReady()

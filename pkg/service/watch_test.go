@@ -1,7 +1,6 @@
 package service_test
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,11 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/peer"
-	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/pkg/telemetry"
 )
 
 // watching starts a service that watches the service history at base. It returns its readiness.
@@ -23,18 +20,11 @@ func watching(t *testing.T, base string) func() servicetest.Response {
 	t.Helper()
 	cfg := newConfig(t, func(r *service.Runtime) error {
 		r.WatchPeer(peer.History, base, peer.Tokens{Peers: []string{"history:" + strings.Repeat("t", 32)}})
-		r.Handle(server.ServicePort, http.NotFoundHandler())
-		r.Handle("admin", http.NotFoundHandler())
 		return nil
 	})
 	require.NoError(t, definition.Migrate(t.Context(), cfg))
-	s := servicetest.Start(t, "test", func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
-		cfg.Server, cfg.Telemetry = server, telemetry
-		return definition.Run(ctx, cfg)
-	})
-	return func() servicetest.Response {
-		return servicetest.Send(t, http.MethodGet, s.OperationsURL+"/readyz", nil, nil)
-	}
+	s := run(t, cfg)
+	return func() servicetest.Response { return readiness(t, s) }
 }
 
 // A service that starts with a wrong token is not ready, so that a rollout keeps the old pods. Once
@@ -43,8 +33,7 @@ func watching(t *testing.T, base string) func() servicetest.Response {
 func TestRejectedTokenKeepsNewServiceUnready(t *testing.T) {
 	var status atomic.Int64
 	status.Store(http.StatusUnauthorized)
-	history := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-		_ *http.Request) {
+	history := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(int(status.Load()))
 	}))
 	defer history.Close()

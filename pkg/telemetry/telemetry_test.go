@@ -25,10 +25,16 @@ import (
 
 const secret = "oda_live_secretsecretsecret"
 
+func start(t *testing.T, log *bytes.Buffer, level slog.Level) *telemetry.Telemetry {
+	t.Helper()
+	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogLevel: level, LogOutput: log})
+	require.NoError(t, err)
+	return tel
+}
+
 func TestRequestIsLoggedByRouteNotURL(t *testing.T) {
 	var log bytes.Buffer
-	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: &log})
-	require.NoError(t, err)
+	tel := start(t, &log, slog.LevelInfo)
 	h := tel.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		telemetry.SetRoute(r.Context(), "/things/{id}")
 		tel.Log.InfoContext(r.Context(), "working")
@@ -74,8 +80,7 @@ func TestInternalHandlerLogsFailedAndSlowRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
-			tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogLevel: test.level, LogOutput: &log})
-			require.NoError(t, err)
+			tel := start(t, &log, test.level)
 			h := tel.InternalHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if test.waits {
 					telemetry.SetWaiting(r.Context())
@@ -103,8 +108,7 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken pi
 // service.
 func TestDisconnectedCallerIsToldApart(t *testing.T) {
 	var log bytes.Buffer
-	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogLevel: slog.LevelDebug, LogOutput: &log})
-	require.NoError(t, err)
+	tel := start(t, &log, slog.LevelDebug)
 	const logged = `(?s)^[^\n]*"level":"%s"[^\n]*"status":%d[^\n]*\n$`
 	for _, status := range []int{http.StatusInternalServerError, http.StatusNotFound, http.StatusOK} {
 		ctx, disconnect := context.WithCancel(t.Context())
@@ -134,8 +138,7 @@ func TestDisconnectedCallerIsToldApart(t *testing.T) {
 }
 
 func TestInvalidRequestIDIsReplaced(t *testing.T) {
-	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: &bytes.Buffer{}})
-	require.NoError(t, err)
+	tel := start(t, new(bytes.Buffer), slog.LevelInfo)
 	for _, id := range []string{"", "short", strings.Repeat("x", 65), "has space in it", "line\"break\""} {
 		req := httptest.NewRequest(http.MethodGet, "/", nil)
 		req.Header.Set(api.RequestIDHeader, id)
@@ -153,8 +156,7 @@ func TestSilentCollectorDoesNotDelayShutdown(t *testing.T) {
 	t.Setenv("OTEL_TRACES_EXPORTER", "otlp")
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+ln.Addr().String())
-	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: &bytes.Buffer{}})
-	require.NoError(t, err)
+	tel := start(t, new(bytes.Buffer), slog.LevelInfo)
 	_, span := tel.Tracer.Start(t.Context(), "held")
 	span.End()
 	require.ErrorIs(t, tel.Shutdown(context.Background()), context.DeadlineExceeded)
@@ -166,8 +168,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 func TestTransportPropagatesTrace(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1") // any endpoint enables spans
-	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: &bytes.Buffer{}})
-	require.NoError(t, err)
+	tel := start(t, new(bytes.Buffer), slog.LevelInfo)
 	require.True(t, tel.Tracing())
 	var sent http.Header
 	client := tel.Transport(roundTripper(func(r *http.Request) (*http.Response, error) {

@@ -11,6 +11,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/service/servicetest"
 )
 
@@ -43,7 +44,7 @@ func TestReviewThatMissesNewerEventsIsAConflict(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *instance) {
 		s.catalog.set("a", true)
 		s.record(line("a", "2026-11-10T00:00:00Z", api.LinkCheck, api.OutcomeReachable))
-		seen := apitest.Decoded(servicetest.Read[api.SummaryFeed](s.get("/internal/v1/summaries")).Summaries)[0].LastEventID
+		seen := apitest.Decoded(servicetest.Read[feed.Page[api.EncodedSummary]](s.get("/internal/v1/summaries")).Changes)[0].LastEventID
 		s.record(line("a", "2026-11-11T00:00:00Z", api.LinkCheck, api.OutcomeUnreachable))
 
 		review := strings.TrimSuffix(line("a", "2026-11-12T00:00:00Z", api.FactualReview, api.OutcomeVerified), "}")

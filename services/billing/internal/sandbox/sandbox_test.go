@@ -3,7 +3,6 @@ package sandbox_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"path"
 	"strings"
 	"sync"
@@ -12,11 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/service/servicetest"
-	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/billing/internal/sandbox"
 	"opportunity.internal/services/billing/internal/store"
 	"opportunity.internal/services/billing/internal/subscription"
@@ -24,36 +20,13 @@ import (
 
 const public = "https://api.example"
 
-// testSandbox is a sandbox with one customer, a clock that the test moves, and the delivered
-// events.
+// testSandbox is a sandbox with one customer and a clock that the test moves.
 type testSandbox struct {
 	*sandbox.Sandbox
 
 	t        *testing.T
 	customer string
-
-	mu     sync.Mutex
-	clock  time.Time
-	events []subscription.Event
-}
-
-func (d *testSandbox) now() time.Time {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.clock
-}
-
-func (d *testSandbox) advanceClock(by time.Duration) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.clock = d.clock.Add(by)
-}
-
-func (d *testSandbox) receive(_ context.Context, e subscription.Event) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.events = append(d.events, e)
-	return nil
+	clock    time.Time
 }
 
 var schema = servicetest.NewSchema(store.Migrations)
@@ -61,7 +34,8 @@ var schema = servicetest.NewSchema(store.Migrations)
 func newSandbox(t *testing.T, databaseURL string) *testSandbox {
 	t.Helper()
 	d := &testSandbox{t: t, clock: time.Date(2026, 1, 31, 10, 0, 0, 0, time.UTC)}
-	d.Sandbox = sandbox.New(servicetest.OpenDatabase(t, databaseURL), public, d.now)
+	db := servicetest.OpenDatabase(t, databaseURL)
+	d.Sandbox = sandbox.New(db, public, func() time.Time { return d.clock })
 	var err error
 	d.customer, err = d.Customer(t.Context(), "acc_1", "ada@example.org", "att_1")
 	require.NoError(t, err)
@@ -69,27 +43,22 @@ func newSandbox(t *testing.T, databaseURL string) *testSandbox {
 }
 
 func onBothDatabases(t *testing.T, test func(t *testing.T, d *testSandbox)) {
-	schema.OnBothDatabases(t, func(t *testing.T, url string) {
-		d := newSandbox(t, url)
-		t.Cleanup(d.run())
-		test(t, d)
+	schema.OnBothDatabases(t, func(t *testing.T, url string) { test(t, newSandbox(t, url)) })
+}
+
+// process renews and ends what is due, and delivers the events. The event about a failing
+// subscription is not accepted. It returns the subscriptions of all events.
+func (d *testSandbox) process(failing string) (about []string) {
+	d.t.Helper()
+	err := d.Process(d.t.Context(), func(_ context.Context, e subscription.Event) error {
+		about = append(about, e.Subscription)
+		if e.Subscription == failing {
+			return errors.New("no")
+		}
+		return nil
 	})
-}
-
-// onSQLite is for tests of rules that do not depend on the database.
-func onSQLite(t *testing.T, test func(t *testing.T, d *testSandbox)) {
-	test(t, newSandbox(t, schema.SQLite(t)))
-}
-
-// run processes events in the background, as the service does, until the returned function is
-// called.
-func (d *testSandbox) run() (stop func()) {
-	ctx, cancel := context.WithCancel(d.t.Context())
-	loop := service.Loop{Name: "sandbox", Interval: sandbox.Interval, Wake: d.Wakeups(),
-		Do: func(ctx context.Context) error { return d.Process(ctx, d.receive) }}
-	var ended sync.WaitGroup
-	ended.Go(func() { loop.Run(ctx, slog.New(slog.DiscardHandler)) })
-	return func() { cancel(); ended.Wait() }
+	require.Equal(d.t, failing != "", err != nil)
+	return about
 }
 
 // checkout opens a checkout session and returns its id.
@@ -97,19 +66,24 @@ func (d *testSandbox) checkout(attempt string) string {
 	d.t.Helper()
 	page, err := d.Checkout(d.t.Context(), subscription.Order{
 		Account: "acc_1", Customer: d.customer, ReturnURL: public + "/account/plan", Attempt: attempt,
-		ExpiresAt: d.now().Add(24 * time.Hour),
+		ExpiresAt: d.clock.Add(24 * time.Hour),
 	})
 	require.NoError(d.t, err)
 	require.True(d.t, strings.HasPrefix(page, public+"/billing/sandbox/checkout/"), page)
 	return path.Base(page)
 }
 
-func (d *testSandbox) portal() string {
+func (d *testSandbox) portal(customer string) string {
 	d.t.Helper()
-	page, err := d.Portal(d.t.Context(), d.customer, public+"/account/plan")
+	page, err := d.Portal(d.t.Context(), customer, public+"/account/plan")
 	require.NoError(d.t, err)
 	require.True(d.t, strings.HasPrefix(page, public+"/billing/sandbox/portal/"), page)
 	return path.Base(page)
+}
+
+func (d *testSandbox) pay(session string, declines bool) {
+	d.t.Helper()
+	require.NoError(d.t, d.Pay(d.t.Context(), session, declines))
 }
 
 // onlySubscription returns the state of the customer's only subscription.
@@ -128,159 +102,149 @@ func (d *testSandbox) onlySubscription() subscription.State {
 // buy pays for a subscription and opens a portal session.
 func (d *testSandbox) buy() (portal string, state subscription.State) {
 	d.t.Helper()
-	require.NoError(d.t, d.Pay(d.t.Context(), d.checkout("one"), false))
-	return d.portal(), d.onlySubscription()
+	d.pay(d.checkout("one"), false)
+	return d.portal(d.customer), d.onlySubscription()
 }
 
-func (d *testSandbox) perform(portal string, act sandbox.Action, days ...int) error {
-	return d.Perform(d.t.Context(), portal, d.onlySubscription().ID, act, append(days, 0)[0])
+// perform performs an action on the only subscription and returns its state.
+func (d *testSandbox) perform(portal string, act sandbox.Action, days int) subscription.State {
+	d.t.Helper()
+	require.NoError(d.t, d.Perform(d.t.Context(), portal, d.onlySubscription().ID, act, days))
+	return d.onlySubscription()
 }
 
+// A session is paid at most once, from several tabs too.
 func TestPurchase(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, d *testSandbox) {
 		page := d.checkout("one")
 		require.Equal(t, page, d.checkout("one"), "two clicks open one session")
 		require.NotEqual(t, page, d.checkout("two"))
 
-		require.NoError(t, d.Pay(t.Context(), page, true))
+		d.pay(page, true)
 		state := d.onlySubscription()
 		require.Nil(t, state.Paid, "a declined card pays nothing")
 		require.True(t, state.Failing)
 		require.False(t, state.Ended)
 
-		require.NoError(t, d.Pay(t.Context(), page, false))
-		require.NoError(t, d.Pay(t.Context(), page, false), "from another tab")
+		var tabs sync.WaitGroup
+		errs := make([]error, 5)
+		for i := range errs {
+			tabs.Go(func() { errs[i] = d.Pay(t.Context(), page, false) })
+		}
+		tabs.Wait()
+		require.NoError(t, errors.Join(errs...))
 		state = d.onlySubscription()
 		require.False(t, state.Failing)
 		require.Equal(t, time.Date(2026, 2, 28, 10, 0, 0, 0, time.UTC), state.Paid.Until,
 			"to the last day of a shorter month")
-		storetest.Eventually(t, "the events", func() bool {
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			return len(d.events) == 2
-		})
-		require.Equal(t, state.ID, d.events[1].Subscription)
-		require.NotEqual(t, d.events[0].ID, d.events[1].ID)
-		shown, err := d.Session(t.Context(), sandbox.Portal, d.portal())
+		require.Equal(t, []string{state.ID, state.ID}, d.process(""), "an event for each change")
+		shown, err := d.Session(t.Context(), sandbox.Portal, d.portal(d.customer))
 		require.NoError(t, err)
 		require.Len(t, shown.Subscriptions[0].Invoices, 1, "paid once")
 	})
 }
 
-func TestConcurrentPaymentsChargeOnce(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, d *testSandbox) {
-		page := d.checkout("one")
-		var tabs sync.WaitGroup
-		for range 5 {
-			tabs.Go(func() { require.NoError(t, d.Pay(t.Context(), page, false)) })
-		}
-		tabs.Wait()
-		d.onlySubscription()
-	})
-}
-
-func TestUnpaidFirstInvoiceEndsSubscription(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, d *testSandbox) {
-		page := d.checkout("one")
-		require.NoError(t, d.Pay(t.Context(), page, true))
-		d.advanceClock(23 * time.Hour)
-		storetest.Eventually(t, "the end", func() bool { return d.onlySubscription().Ended })
-		_, err := d.Session(t.Context(), sandbox.Checkout, page)
-		require.Equal(t, problem.NotFound, problem.Of(err).Code)
-		require.Equal(t, problem.NotFound, problem.Of(d.Pay(t.Context(), page, false)).Code)
-		require.Nil(t, d.onlySubscription().Paid, "an ended subscription cannot be paid")
-		d.advanceClock(time.Hour)
-		require.Equal(t, problem.NotFound, problem.Of(d.Pay(t.Context(), page, false)).Code)
-	})
+// Pages of what can no longer be paid do not exist.
+func TestSessionsThatCannotBePaid(t *testing.T) {
+	for name, end := range map[string]func(d *testSandbox){
+		"first payment never arrived": func(d *testSandbox) {
+			d.clock = d.clock.Add(23 * time.Hour)
+			d.process("")
+			require.True(d.t, d.onlySubscription().Ended)
+		},
+		"session expired": func(d *testSandbox) { d.clock = d.clock.Add(24 * time.Hour) },
+		"a restored database is used": func(d *testSandbox) {
+			require.NoError(d.t, d.ExpireCheckouts(d.t.Context()))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBothDatabases(t, func(t *testing.T, d *testSandbox) {
+				page := d.checkout("one")
+				d.pay(page, true)
+				end(d)
+				_, err := d.Session(t.Context(), sandbox.Checkout, page)
+				require.Equal(t, problem.NotFound, problem.Of(err).Code)
+				require.Equal(t, problem.NotFound, problem.Of(d.Pay(t.Context(), page, false)).Code)
+				require.Nil(t, d.onlySubscription().Paid)
+			})
+		})
+	}
 }
 
 func TestRenewals(t *testing.T) {
-	onSQLite(t, func(t *testing.T, d *testSandbox) {
-		portal, first := d.buy()
-		require.NoError(t, d.perform(portal, sandbox.ToPeriodEnd))
-		renewed := d.onlySubscription()
-		require.NotEqual(t, first.Paid.Invoice, renewed.Paid.Invoice)
-		require.Equal(t, time.Date(2026, 2, 28, 10, 0, 0, 0, time.UTC), renewed.Paid.Until,
-			"one month after the end of the previous period, which is now")
-	})
-}
+	d := newSandbox(t, schema.SQLite(t))
+	portal, first := d.buy()
+	renewed := d.perform(portal, sandbox.ToPeriodEnd, 0)
+	require.NotEqual(t, first.Paid.Invoice, renewed.Paid.Invoice)
+	require.Equal(t, time.Date(2026, 2, 28, 10, 0, 0, 0, time.UTC), renewed.Paid.Until,
+		"one month after the end of the previous period, which is now")
 
-func TestFailedRenewal(t *testing.T) {
-	onSQLite(t, func(t *testing.T, d *testSandbox) {
-		portal, _ := d.buy()
-		require.NoError(t, d.SetCard(t.Context(), portal, true))
-		require.NoError(t, d.perform(portal, sandbox.ToPeriodEnd))
-		state := d.onlySubscription()
-		require.True(t, state.Failing)
-		require.False(t, state.Ended)
-		require.Equal(t, d.now(), state.Paid.Until, "the paid period ends now")
+	require.NoError(t, d.SetCard(t.Context(), portal, true))
+	state := d.perform(portal, sandbox.ToPeriodEnd, 0)
+	require.True(t, state.Failing)
+	require.False(t, state.Ended)
+	require.Equal(t, d.clock, state.Paid.Until, "the paid period ends now")
 
-		require.NoError(t, d.SetCard(t.Context(), portal, false))
-		state = d.onlySubscription()
-		require.False(t, state.Failing, "a working card pays the past-due invoice")
-		require.True(t, state.Paid.Until.After(d.now()))
+	require.NoError(t, d.SetCard(t.Context(), portal, false))
+	state = d.onlySubscription()
+	require.False(t, state.Failing, "a working card pays the past-due invoice")
+	require.True(t, state.Paid.Until.After(d.clock))
 
-		require.NoError(t, d.SetCard(t.Context(), portal, true))
-		require.NoError(t, d.perform(portal, sandbox.ToPeriodEnd))
-		require.NoError(t, d.perform(portal, sandbox.ToPeriodEnd))
-		require.True(t, d.onlySubscription().Ended, "a whole period went unpaid")
-		require.NoError(t, d.SetCard(t.Context(), portal, false))
-		require.True(t, d.onlySubscription().Ended)
-	})
+	require.NoError(t, d.SetCard(t.Context(), portal, true))
+	d.perform(portal, sandbox.ToPeriodEnd, 0)
+	require.True(t, d.perform(portal, sandbox.ToPeriodEnd, 0).Ended, "a whole period went unpaid")
+	require.NoError(t, d.SetCard(t.Context(), portal, false))
+	require.True(t, d.onlySubscription().Ended)
 }
 
 func TestCancelAndResume(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, d *testSandbox) {
 		portal, bought := d.buy()
-		require.NoError(t, d.perform(portal, sandbox.Cancel))
-		require.True(t, d.onlySubscription().CancelAtPeriodEnd)
-		require.NoError(t, d.perform(portal, sandbox.Resume))
-		require.False(t, d.onlySubscription().CancelAtPeriodEnd)
+		require.True(t, d.perform(portal, sandbox.Cancel, 0).CancelAtPeriodEnd)
+		require.False(t, d.perform(portal, sandbox.Resume, 0).CancelAtPeriodEnd)
 		require.NoError(t, d.SetCancelAtPeriodEnd(t.Context(), bought.ID, true))
 		require.NoError(t, d.SetCancelAtPeriodEnd(t.Context(), bought.ID, true))
 
-		require.NoError(t, d.perform(portal, sandbox.Advance, 27))
-		state := d.onlySubscription()
+		state := d.perform(portal, sandbox.Advance, 27)
 		require.False(t, state.Ended)
-		require.Equal(t, d.now().Add(24*time.Hour), state.Paid.Until)
-		d.advanceClock(24 * time.Hour)
-		storetest.Eventually(t, "the end, without an action", func() bool { return d.onlySubscription().Ended })
-		require.Equal(t, d.now(), d.onlySubscription().Paid.Until)
+		require.Equal(t, d.clock.Add(24*time.Hour), state.Paid.Until)
+		d.clock = d.clock.Add(24 * time.Hour)
+		d.process("")
+		require.True(t, d.onlySubscription().Ended, "without an action")
+		require.Equal(t, d.clock, d.onlySubscription().Paid.Until)
 		require.Error(t, d.SetCancelAtPeriodEnd(t.Context(), bought.ID, false))
 		require.ErrorIs(t, d.SetCancelAtPeriodEnd(t.Context(), "sub_none", true), subscription.ErrNotFound)
 	})
 }
 
 func TestAdvanceMovesClockByDays(t *testing.T) {
-	onSQLite(t, func(t *testing.T, d *testSandbox) {
-		portal, bought := d.buy()
-		require.NoError(t, d.perform(portal, sandbox.Advance, 7))
-		require.Equal(t, bought.Paid.Until.AddDate(0, 0, -7), d.onlySubscription().Paid.Until)
-		require.NoError(t, d.perform(portal, sandbox.Advance, 100))
-		require.True(t, d.onlySubscription().Paid.Until.After(d.now()), "several renewals at once")
-		for _, days := range []int{0, -1, 367} {
-			require.Equal(t, problem.InvalidParameter, problem.Of(d.perform(portal, sandbox.Advance, days)).Code)
-		}
-		require.Equal(t, problem.InvalidParameter, problem.Of(d.perform(portal, "nonsense")).Code)
-	})
+	d := newSandbox(t, schema.SQLite(t))
+	portal, bought := d.buy()
+	require.Equal(t, bought.Paid.Until.AddDate(0, 0, -7), d.perform(portal, sandbox.Advance, 7).Paid.Until)
+	require.True(t, d.perform(portal, sandbox.Advance, 100).Paid.Until.After(d.clock), "several renewals at once")
+	for _, days := range []int{0, -1, 367} {
+		err := d.Perform(t.Context(), portal, bought.ID, sandbox.Advance, days)
+		require.Equal(t, problem.InvalidParameter, problem.Of(err).Code)
+	}
+	err := d.Perform(t.Context(), portal, bought.ID, "nonsense", 0)
+	require.Equal(t, problem.InvalidParameter, problem.Of(err).Code)
 }
 
 // Moving the clock of a subscription does not change its position in the portal.
 func TestNewestSubscriptionComesFirst(t *testing.T) {
-	onSQLite(t, func(t *testing.T, d *testSandbox) {
-		portal, first := d.buy()
-		require.NoError(t, d.Pay(t.Context(), d.checkout("two"), false))
-		newest := func() string {
-			shown, err := d.Session(t.Context(), sandbox.Portal, portal)
-			require.NoError(t, err)
-			require.Len(t, shown.Subscriptions, 2)
-			return shown.Subscriptions[0].ID
-		}
-		second := newest()
-		require.NotEqual(t, first.ID, second)
-		require.NoError(t, d.Perform(t.Context(), portal, second, sandbox.Advance, 7))
-		require.Equal(t, second, newest())
-	})
+	d := newSandbox(t, schema.SQLite(t))
+	portal, first := d.buy()
+	d.pay(d.checkout("two"), false)
+	newest := func() string {
+		shown, err := d.Session(t.Context(), sandbox.Portal, portal)
+		require.NoError(t, err)
+		require.Len(t, shown.Subscriptions, 2)
+		return shown.Subscriptions[0].ID
+	}
+	second := newest()
+	require.NotEqual(t, first.ID, second)
+	require.NoError(t, d.Perform(t.Context(), portal, second, sandbox.Advance, 7))
+	require.Equal(t, second, newest())
 }
 
 // A failed event is delivered again, by the next process too. A delivered event is not.
@@ -288,123 +252,51 @@ func TestFailedEventsAreDeliveredAgain(t *testing.T) {
 	schema.OnBothDatabases(t, func(t *testing.T, databaseURL string) {
 		d := newSandbox(t, databaseURL)
 		for _, attempt := range []string{"one", "two", "three"} {
-			require.NoError(t, d.Pay(t.Context(), d.checkout(attempt), false))
-		}
-		deliver := func(failing string) (attempts []string) {
-			err := d.Process(t.Context(), func(_ context.Context, e subscription.Event) error {
-				attempts = append(attempts, e.Subscription)
-				if e.Subscription == failing {
-					return errors.New("no")
-				}
-				return nil
-			})
-			require.Equal(t, failing != "", err != nil)
-			return attempts
+			d.pay(d.checkout(attempt), false)
 		}
 		all, err := d.Subscriptions(t.Context(), "")
 		require.NoError(t, err)
-		require.ElementsMatch(t, all, deliver(all[1]))
-		require.Equal(t, all[1:2], deliver(all[1]), "the others were delivered")
+		require.ElementsMatch(t, all, d.process(all[1]))
+		require.Equal(t, all[1:2], d.process(all[1]), "the others were delivered")
 		d = newSandbox(t, databaseURL)
-		require.Equal(t, all[1:2], deliver(""))
-		require.Empty(t, deliver(""))
+		require.Equal(t, all[1:2], d.process(""))
+		require.Empty(t, d.process(""))
 	})
 }
 
 func TestReturnURLMustBeBelowPublicURL(t *testing.T) {
-	onSQLite(t, func(t *testing.T, d *testSandbox) {
-		for _, elsewhere := range []string{
-			"https://evil.example/", "https://api.example.evil.example/", "https://api.example", "http://api.example/account",
-			"https://u:p@api.example/", "//api.example/account", "/account", "javascript:alert(1)",
-			"https://api.example@evil.example/", "https://api.example:444/",
-		} {
-			_, err := d.Portal(t.Context(), d.customer, elsewhere)
-			require.Error(t, err, elsewhere)
-			_, err = d.Checkout(t.Context(), subscription.Order{Customer: d.customer, Attempt: elsewhere, ReturnURL: elsewhere,
-				ExpiresAt: d.now().Add(time.Hour)})
-			require.Error(t, err, elsewhere)
-		}
-	})
+	d := newSandbox(t, schema.SQLite(t))
+	for _, elsewhere := range []string{
+		"https://evil.example/", "https://api.example.evil.example/", "https://api.example", "http://api.example/account",
+		"https://u:p@api.example/", "//api.example/account", "/account", "javascript:alert(1)",
+		"https://api.example@evil.example/", "https://api.example:444/",
+	} {
+		_, err := d.Portal(t.Context(), d.customer, elsewhere)
+		require.Error(t, err, elsewhere)
+		_, err = d.Checkout(t.Context(), subscription.Order{Customer: d.customer, Attempt: elsewhere, ReturnURL: elsewhere,
+			ExpiresAt: d.clock.Add(time.Hour)})
+		require.Error(t, err, elsewhere)
+	}
 }
 
 // A session works only for its own customer and for its own kind of page.
 func TestSessionsAreBoundToCustomerAndKind(t *testing.T) {
-	onSQLite(t, func(t *testing.T, d *testSandbox) {
-		portal, bought := d.buy()
-		other, err := d.Customer(t.Context(), "acc_2", "", "att_2")
-		require.NoError(t, err)
-		page, err := d.Portal(t.Context(), other, public+"/account/plan")
-		require.NoError(t, err)
-		theirs := path.Base(page)
-		require.Equal(t, problem.NotFound, problem.Of(d.Perform(t.Context(), theirs, bought.ID, sandbox.Cancel, 0)).Code)
-		require.Equal(t, problem.NotFound, problem.Of(d.Pay(t.Context(), portal, false)).Code)
-		require.Equal(t, problem.NotFound, problem.Of(d.SetCard(t.Context(), d.checkout("two"), true)).Code)
-		_, err = d.Session(t.Context(), sandbox.Checkout, portal)
+	d := newSandbox(t, schema.SQLite(t))
+	portal, bought := d.buy()
+	other, err := d.Customer(t.Context(), "acc_2", "", "att_2")
+	require.NoError(t, err)
+	_, asCheckout := d.Session(t.Context(), sandbox.Checkout, portal)
+	for _, err := range []error{
+		d.Perform(t.Context(), d.portal(other), bought.ID, sandbox.Cancel, 0), asCheckout,
+		d.Pay(t.Context(), portal, false), d.SetCard(t.Context(), d.checkout("two"), true),
+	} {
 		require.Equal(t, problem.NotFound, problem.Of(err).Code)
-		_, err = d.Subscription(t.Context(), "sub_none")
-		require.ErrorIs(t, err, subscription.ErrNotFound)
-		require.False(t, d.onlySubscription().CancelAtPeriodEnd)
-	})
-}
-
-// The sandbox's states give the same entitlements as Stripe's in the same situations.
-func TestEntitlementsOfSandboxStates(t *testing.T) {
-	onSQLite(t, func(t *testing.T, d *testSandbox) {
-		is := func(tier api.Tier, until time.Duration, renews bool, trouble api.Trouble) {
-			t.Helper()
-			want := api.Entitlement{Tier: tier, Renews: renews, Trouble: trouble}
-			if tier != api.Free {
-				at := d.now().Add(until)
-				want.PaidUntil = &at
-			}
-			require.Equal(t, want, subscription.DeriveEntitlement([]subscription.State{d.onlySubscription()}))
-		}
-		const month = 28 * 24 * time.Hour // from 31 January
-		page := d.checkout("one")
-		require.NoError(t, d.Pay(t.Context(), page, true))
-		is(api.Free, 0, false, api.PaymentFailed)
-		require.NoError(t, d.Pay(t.Context(), page, false))
-		is(api.Commercial, month, true, api.NoTrouble)
-		portal := d.portal()
-		for _, step := range []struct {
-			act     sandbox.Action
-			tier    api.Tier
-			until   time.Duration
-			renews  bool
-			trouble api.Trouble
-		}{
-			{sandbox.Cancel, api.Commercial, month, false, api.NoTrouble},
-			{sandbox.Resume, api.Commercial, month, true, api.NoTrouble},
-			{sandbox.ToPeriodEnd, api.Commercial, month, true, api.NoTrouble},
-		} {
-			require.NoError(t, d.perform(portal, step.act))
-			is(step.tier, step.until, step.renews, step.trouble)
-		}
-		require.NoError(t, d.SetCard(t.Context(), portal, true))
-		require.NoError(t, d.perform(portal, sandbox.ToPeriodEnd))
-		is(api.Commercial, 0, true, api.PaymentFailed)
-		require.NoError(t, d.perform(portal, sandbox.ToPeriodEnd))
-		is(api.Commercial, -month, false, api.PaymentFailed)
-	})
-}
-
-// Before a restored database is used, no session of it may be paid.
-func TestExpiredCheckoutsCannotBePaid(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, d *testSandbox) {
-		page, portal := d.checkout("one"), d.portal()
-		require.NoError(t, d.ExpireCheckouts(t.Context()))
-		require.Equal(t, problem.NotFound, problem.Of(d.Pay(t.Context(), page, false)).Code)
-		_, err := d.Session(t.Context(), sandbox.Portal, portal)
-		require.NoError(t, err)
-	})
-}
-
-// Sessions of a customer that does not exist are not opened.
-func TestUnknownCustomer(t *testing.T) {
-	onSQLite(t, func(t *testing.T, d *testSandbox) {
-		_, err := d.Portal(t.Context(), "cus_none", public+"/account/plan")
-		require.ErrorIs(t, err, subscription.ErrNoCustomer)
-	})
+	}
+	require.False(t, d.onlySubscription().CancelAtPeriodEnd)
+	_, err = d.Portal(t.Context(), "cus_none", public+"/account/plan")
+	require.ErrorIs(t, err, subscription.ErrNoCustomer)
+	_, err = d.Subscription(t.Context(), "sub_none")
+	require.ErrorIs(t, err, subscription.ErrNotFound)
 }
 
 func TestDatabaseOutage(t *testing.T) {

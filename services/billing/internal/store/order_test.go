@@ -12,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/billing/internal/store"
 	"opportunity.internal/services/billing/internal/subscription"
@@ -55,64 +54,6 @@ var transitions = []struct {
 	{"refunded", func(s *subscription.State) {
 		s.Paid = &subscription.Payment{Invoice: "in_2", Until: now.AddDate(0, 2, 0), Refunded: true}
 	}},
-}
-
-func permutations(n int, each func([]int)) {
-	order := make([]int, 0, n)
-	used := make([]bool, n)
-	var next func()
-	next = func() {
-		if len(order) == n {
-			each(order)
-			return
-		}
-		for i := range n {
-			if !used[i] {
-				used[i], order = true, append(order, i)
-				next()
-				used[i], order = false, order[:len(order)-1]
-			}
-		}
-	}
-	next()
-}
-
-// Every state is read when its event arrives and applied later. In whatever order the states are
-// applied, one of them twice, the one read last wins. Six states make 720 orders; SQLite, which is
-// slower, gets the 120 orders of the first five.
-func TestStateReadLastWinsInAnyOrder(t *testing.T) {
-	schema.OnBothDatabases(t, func(t *testing.T, url string) {
-		db := servicetest.OpenDatabase(t, url)
-		steps, orders := transitions, 720
-		if db.Dialect == database.SQLite {
-			steps, orders = transitions[:5], 120
-		}
-		repo := store.New(db, func() time.Time { return now })
-		n := 0
-		permutations(len(steps), func(order []int) {
-			n++
-			account := fmt.Sprintf("acc_%d", n)
-			state := subscription.State{ID: "sub_" + account, Account: account}
-			fetched := make([]store.Fetched, len(steps))
-			for i, step := range steps {
-				step.apply(&state)
-				cause := store.Cause{Actor: "processor", Event: fmt.Sprintf("evt_%d_%d", n, i)}
-				fetched[i] = store.Fetched{Ticket: int64(i + 1), Cause: cause, State: states{state.ID: state}.read(state.ID)}
-			}
-			for i, next := range order {
-				change, err := repo.Apply(t.Context(), fetched[next])
-				require.NoError(t, err)
-				require.False(t, change.Duplicate)
-				if i == n%len(order) { // duplicate delivery
-					change, err = repo.Apply(t.Context(), fetched[next])
-					require.NoError(t, err)
-					require.True(t, change.Duplicate)
-				}
-			}
-			requireStored(t, repo, account, states{state.ID: state}, "order %v", order)
-		})
-		require.Equal(t, orders, n)
-	})
 }
 
 // delivery is one event being processed in three steps: take a ticket, read the state, apply it.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -39,6 +40,8 @@ type fake struct {
 	charges             map[string]object // by invoice
 	dispute             string            // status of the dispute of every charge
 	declines            bool              // the card is declined
+	noCustomer          bool              // the customer was deleted
+	long                bool              // lists in an object have 119 other elements before
 
 	fail     func(r *http.Request) (status int) // 0: not; nil: never
 	requests []request
@@ -119,6 +122,10 @@ func failure(status int, code string) (int, object) {
 }
 
 func (f *fake) serve(r *http.Request) (status int, body object) {
+	if f.noCustomer {
+		return http.StatusBadRequest, object{"error": object{"type": "invalid_request_error", "code": "resource_missing",
+			"param": "customer"}}
+	}
 	if r.Header.Get("Authorization") != "Bearer sk_test_1" {
 		return failure(http.StatusUnauthorized, "")
 	}
@@ -139,10 +146,17 @@ func (f *fake) serve(r *http.Request) (status int, body object) {
 			f.subscription["cancel_at"] = nil
 		}
 		f.subscription["latest_invoice"] = f.invoices[0]
-		return http.StatusOK, f.subscription
+		return http.StatusOK, f.shortened(f.subscription, "items")
+	case "GET /v1/subscription_items":
+		return http.StatusOK, f.page(r, f.subscription["items"])
 	case "GET /v1/invoices":
-		return http.StatusOK, listOf(slices.DeleteFunc(slices.Clone(f.invoices),
-			func(in object) bool { return in["status"] != r.Form.Get("status") })...)
+		var found []object
+		for _, in := range f.invoices {
+			if in["status"] == r.Form.Get("status") {
+				found = append(found, f.shortened(in, "lines"))
+			}
+		}
+		return http.StatusOK, listOf(found...)
 	case "GET /v1/invoice_payments":
 		return http.StatusOK, f.payments(r.Form.Get("invoice"), r.Form.Get("payment[payment_intent]"))
 	case "GET /v1/disputes":
@@ -152,6 +166,8 @@ func (f *fake) serve(r *http.Request) (status int, body object) {
 			switch id := in["id"].(string); path {
 			case "/v1/charges/ch_" + id:
 				return http.StatusOK, f.charges[id]
+			case "/v1/invoices/" + id + "/lines":
+				return http.StatusOK, f.page(r, in["lines"])
 			case "/v1/invoices/" + id + "/finalize":
 				return f.finalize(in)
 			case "/v1/invoices/" + id + "/pay":
@@ -160,6 +176,32 @@ func (f *fake) serve(r *http.Request) (status int, body object) {
 		}
 	}
 	return failure(http.StatusNotFound, "resource_missing")
+}
+
+// shortened returns an object with the first ten elements of a list in it, as Stripe does.
+func (f *fake) shortened(of object, list string) object {
+	if !f.long {
+		return of
+	}
+	short := maps.Clone(of)
+	short[list] = object{"object": "list", "has_more": true, "data": others(0, 10)}
+	return short
+}
+
+// page returns a page of a long list, whose last element is the one of list.
+func (f *fake) page(r *http.Request, list any) object {
+	if r.Form.Get("starting_after") == "id99" {
+		return listOf(append(others(100, 119), list.(object)["data"].([]object)...)...)
+	}
+	return object{"object": "list", "has_more": true, "data": others(0, 100)}
+}
+
+// others returns elements that pay for nothing.
+func others(from, to int) (all []object) {
+	for i := from; i < to; i++ {
+		all = append(all, object{"id": fmt.Sprintf("id%d", i), "parent": object{"type": "invoice_item_details"}})
+	}
+	return all
 }
 
 // payments returns the payment of a paid invoice, named by its id or by its payment intent.

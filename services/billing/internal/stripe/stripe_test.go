@@ -1,7 +1,6 @@
 package stripe_test
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -80,6 +79,24 @@ func TestSubscriptionState(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, want, got)
 		})
+	}
+}
+
+// Stripe's objects have only the first ten elements of a list.
+func TestNestedListsAreReadToTheEnd(t *testing.T) {
+	s, f := start()
+	f.subscription["cancel_at"] = now.AddDate(0, 1, 0).Unix()
+	want, err := s.Subscription(t.Context(), "sub_1")
+	require.NoError(t, err)
+	require.Equal(t, api.Commercial, want.Tier)
+	f.long = true
+	got, err := s.Subscription(t.Context(), "sub_1")
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	for _, list := range []string{"/lines", "/subscription_items"} {
+		f.failAt(list, http.StatusInternalServerError)
+		_, err = s.Subscription(t.Context(), "sub_1")
+		require.ErrorAs(t, err, new(*problem.Error), "an outage, so that the event is sent again")
 	}
 }
 
@@ -198,10 +215,8 @@ func TestStripeErrors(t *testing.T) {
 
 // A deleted customer has an error of its own, unlike other missing objects.
 func TestDeletedCustomer(t *testing.T) {
-	body := object{"error": object{"type": "invalid_request_error", "code": "resource_missing", "param": "customer"}}
-	s := client(roundTripper(func(*http.Request) *http.Response {
-		return responseOf(http.StatusBadRequest, body)
-	}), new(bytes.Buffer))
+	s, f := start()
+	f.noCustomer = true
 	_, checkout := s.Checkout(t.Context(), subscription.Order{Customer: "cus_1"})
 	_, portal := s.Portal(t.Context(), "cus_1", "https://api.example/account/plan")
 	_, list := s.Subscriptions(t.Context(), "cus_1")
