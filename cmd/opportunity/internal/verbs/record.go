@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
-	"opportunity.internal/cmd/opportunity/internal/desk/reviewform"
+	"opportunity.internal/cmd/opportunity/internal/desk/forms"
 	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/eventfile"
@@ -149,7 +149,7 @@ func (s *submission) read(cmd *cobra.Command, id string, sheet api.ReviewSheet) 
 // used, or nil if there are none.
 func (s *submission) keptQuotes(facts api.Facts, sheet api.ReviewSheet) *api.GivenEvidence {
 	var kept []api.Quote
-	changed, used := reviewform.Differences(sheet.CurrentFacts(), facts),
+	changed, used := forms.Differences(sheet.CurrentFacts(), facts),
 		append(facts.Cites(api.FactNames...), s.given.SourceURLs...)
 	for _, q := range sheet.CurrentQuotes() {
 		if facts.Knows(q.Fact) && !slices.Contains(changed, q.Fact) && slices.Contains(used, q.SourceURL) {
@@ -166,7 +166,7 @@ func (s *submission) keptQuotes(facts api.Facts, sheet api.ReviewSheet) *api.Giv
 // confirmation.
 func (s *submission) confirmChanges(cmd *cobra.Command, sheet api.ReviewSheet) error {
 	var text strings.Builder
-	before, after := reviewform.Values(sheet.CurrentFacts()), reviewform.Values(s.given.Facts.Facts)
+	before, after := forms.Values(sheet.CurrentFacts()), forms.Values(s.given.Facts.Facts)
 	for _, name := range api.FactNames {
 		if !bytes.Equal(before[name], after[name]) {
 			fmt.Fprintf(&text, "%s: %s -> %s\n", name, compact(before[name]), compact(after[name]))
@@ -186,7 +186,7 @@ func (s *submission) confirmChanges(cmd *cobra.Command, sheet api.ReviewSheet) e
 // changed returns a review with all facts as JSON after changes of the form NAME=VALUE. A value
 // that is no JSON is a text.
 func changed(facts api.Facts, changes []string) ([]byte, error) {
-	all := reviewform.Values(facts)
+	all := forms.Values(facts)
 	for _, change := range changes {
 		name, value, ok := strings.Cut(change, "=")
 		if _, known := all[name]; !ok || !known {

@@ -1,4 +1,4 @@
-package reviewform
+package forms
 
 import (
 	"encoding/json"
@@ -9,9 +9,10 @@ import (
 	"unicode/utf8"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/pages"
 )
 
-// Names of the fields of a fact's quotes. The first two have quotes as JSON.
+// Names of the fields of a fact's quotes. The first and the third have quotes as JSON.
 
 // KeptQuotes are the stored quotes that stay if the fact is kept.
 func KeptQuotes(fact string) string { return "kept." + fact }
@@ -25,8 +26,7 @@ func UsedQuotes(fact string) string { return "use." + fact }
 // NewQuote are the texts that the curator pasted.
 func NewQuote(fact string) string { return "quote." + fact }
 
-// QuoteSource are the sources of NewQuote, in the same order: numbers, or URLs of pages that become
-// sources.
+// QuoteSource are the URLs of the pages of NewQuote, in the same order. They become sources.
 func QuoteSource(fact string) string { return "quotefrom." + fact }
 
 // SameTexts is the curator's decision in a second opinion whether other words than those of the
@@ -34,12 +34,9 @@ func QuoteSource(fact string) string { return "quotefrom." + fact }
 func SameTexts(fact string) string { return "texts." + fact }
 
 // QuoteValue returns a quote as a value of the form.
-func QuoteValue(q api.Quote) string {
-	text, _ := json.Marshal(q) // a quote always encodes
-	return string(text)
-}
+func QuoteValue(q api.Quote) string { return string(encode(q)) }
 
-func (f Form) quotes(field string) (all []api.Quote) {
+func (f Review) quotes(field string) (all []api.Quote) {
 	for _, value := range f.Values[field] {
 		var q api.Quote
 		if json.Unmarshal([]byte(value), &q) == nil {
@@ -49,19 +46,17 @@ func (f Form) quotes(field string) (all []api.Quote) {
 	return all
 }
 
-// PastedQuote is a text that the curator pasted, and the value of its QuoteSource.
-type PastedQuote struct{ Text, Source string }
-
-// Pasted returns the texts that the curator pasted for a fact.
-func (f Form) Pasted(fact string) (all []PastedQuote) {
+// Pasted returns the texts that the curator pasted for a fact, each with its page, empty if none is
+// chosen.
+func (f Review) Pasted(fact string) (all []api.Quote) {
 	from := f.Values[QuoteSource(fact)]
 	for i, text := range f.Values[NewQuote(fact)] {
-		p := PastedQuote{Text: strings.Join(strings.Fields(text), " ")}
-		if i < len(from) {
-			p.Source = from[i]
+		q := api.Quote{Fact: fact, Exact: strings.Join(strings.Fields(text), " ")}
+		if i < len(from) && api.ValidURL(from[i]) {
+			q.SourceURL = from[i]
 		}
-		if p.Text != "" {
-			all = append(all, p)
+		if q.Exact != "" {
+			all = append(all, q)
 		}
 	}
 	return all
@@ -69,15 +64,19 @@ func (f Form) Pasted(fact string) (all []PastedQuote) {
 
 // added returns the quotes that the curator adds to a fact: the suggestions used, and the pasted
 // texts.
-func (f Form) added(fact string) (all []api.Quote) {
-	all = f.quotes(UsedQuotes(fact))
-	for _, p := range f.Pasted(fact) {
-		if u := f.source(p.Source); u != "" {
-			all = append(all, api.Quote{SourceURL: u, Exact: p.Text})
+func (f Review) added(fact string) (all []api.Quote) {
+	for _, q := range append(f.quotes(UsedQuotes(fact)), f.Pasted(fact)...) {
+		if q.Fact = fact; q.SourceURL != "" {
+			all = append(all, q)
 		}
 	}
-	for i := range all {
-		all[i].Fact = fact
+	return all
+}
+
+// Added returns the quotes that the curator adds to the facts.
+func (f Review) Added() (all []api.Quote) {
+	for _, name := range api.FactNames {
+		all = append(all, merged(f.added(name))...)
 	}
 	return all
 }
@@ -97,37 +96,32 @@ func merged(quotes []api.Quote) (all []api.Quote) {
 
 // quotesOf returns the quotes of a fact in a review with these facts: those that it keeps with its
 // value, or with a changed one that they support, then the added ones.
-func (f Form) quotesOf(fact string, facts api.Facts) (all []api.Quote) {
+func (f Review) quotesOf(fact string, facts api.Facts) (all []api.Quote) {
 	if !facts.Knows(fact) {
 		return nil
 	}
-	if f.unchanged(fact, facts) || f.Values.Get(StillQuotes(fact)) != "" {
+	if f.Values.Get(StillQuotes(fact)) != "" || !slices.Contains(Differences(f.Base, facts), fact) {
 		all = f.quotes(KeptQuotes(fact))
 	}
 	return merged(append(all, f.added(fact)...))
 }
 
-func (f Form) unchanged(fact string, facts api.Facts) bool {
-	return string(Values(facts)[fact]) == string(Values(f.Base)[fact])
-}
-
 // evidence returns the private evidence of a review with these facts, nil if it has none. Its
 // quotes are from the sources that were opened.
-func (f Form) evidence(facts *api.Facts) api.GivenEvidence {
+func (f Review) evidence(facts *api.Facts) *api.GivenEvidence {
 	e := api.GivenEvidence{Quotes: []api.Quote{}, Gone: []string{}, Unopened: []string{}}
 	_, e.Closed, _ = strings.Cut(f.Values.Get(fieldOutcome), ".")
-	opened := f.opened()
-	for _, name := range api.FactNames {
-		if facts == nil {
-			break
-		}
-		for _, q := range f.quotesOf(name, *facts) {
-			if slices.Contains(opened, q.SourceURL) {
-				e.Quotes = append(e.Quotes, q)
+	if facts != nil {
+		opened := f.opened()
+		for _, name := range api.FactNames {
+			for _, q := range f.quotesOf(name, *facts) {
+				if slices.Contains(opened, q.SourceURL) {
+					e.Quotes = append(e.Quotes, q)
+				}
 			}
 		}
 	}
-	for _, u := range f.Sources {
+	for _, u := range f.Sources() {
 		switch f.Mark(u) {
 		case Gone:
 			e.Gone = append(e.Gone, u)
@@ -135,18 +129,20 @@ func (f Form) evidence(facts *api.Facts) api.GivenEvidence {
 			e.Unopened = append(e.Unopened, u)
 		}
 	}
-	return e
+	return &e
 }
 
-func (f Form) misquoted(facts api.Facts) (problems []Problem) {
+func (f Review) misquoted(facts api.Facts) (problems []pages.FormError) {
 	for _, name := range api.FactNames {
-		add := func(what string) { problems = append(problems, Problem{"fact." + name, Label(name) + ": " + what}) }
-		for _, p := range f.Pasted(name) {
-			if f.source(p.Source) == "" {
-				add("choose the source of the quote " + strconv.Quote(p.Text))
+		add := func(what string, values ...any) {
+			problems = append(problems, ofFact(name, fmt.Sprintf(what, values...)))
+		}
+		for _, q := range f.Pasted(name) {
+			if q.SourceURL == "" {
+				add("choose the source of the quote %q", q.Exact)
 			}
-			if n := utf8.RuneCountInString(p.Text); n > api.MaxQuote {
-				add(fmt.Sprintf("a quote has %d characters, at most %d are allowed; shorten it", n, api.MaxQuote))
+			if n := utf8.RuneCountInString(q.Exact); n > api.MaxQuote {
+				add("a quote has %d characters, at most %d are allowed; shorten it", n, api.MaxQuote)
 			}
 		}
 		added := f.added(name)
@@ -154,57 +150,45 @@ func (f Form) misquoted(facts api.Facts) (problems []Problem) {
 			add("there is a quote but no value; choose the value, or remove the quote")
 		}
 		for _, q := range added {
-			if m := f.Mark(q.SourceURL); m == Gone || m == CannotOpen {
-				add("the quote is from " + f.nameOf(q.SourceURL) + ", which is marked as gone or not opened")
+			if f.unusable(q.SourceURL) {
+				add("the quote is from %s, which is marked as gone or not opened", f.nameOf(q.SourceURL))
 			}
 		}
 		quotes := f.quotesOf(name, facts)
 		if n := len(quotes); n > api.MaxQuotesPerFact {
-			add(fmt.Sprintf("%d quotes, and a fact has at most %d; leave out %d", n, api.MaxQuotesPerFact,
-				n-api.MaxQuotesPerFact))
+			add("%d quotes, and a fact has at most %d; leave out %d", n, api.MaxQuotesPerFact, n-api.MaxQuotesPerFact)
 		}
 		for _, q := range quotes {
 			if f.Mark(q.SourceURL) == "" && f.outcome() != api.OutcomeClosed {
-				add(fmt.Sprintf("keeps the quote %q from %s, which you did not open; open it and mark it, or leave the quote out",
-					q.Exact, f.nameOf(q.SourceURL)))
+				add("keeps the quote %q from %s, which you did not open; open it and mark it, or leave the quote out",
+					q.Exact, f.nameOf(q.SourceURL))
 			}
 		}
 	}
 	return problems
 }
 
-// Added returns the quotes that the curator adds to the facts.
-func (f Form) Added() (all []api.Quote) {
-	for _, name := range api.FactNames {
-		all = append(all, merged(f.added(name))...)
-	}
-	return all
-}
-
 // Compare takes the findings for the added quotes on the stored texts of their pages. A quote that
 // is missing is a problem once: if the curator submits it again, it is recorded. It also returns
 // the labels of the facts with a quote from a page without a stored text.
-func (f Form) Compare(readings []api.QuoteReading) (problems []Problem, uncompared []string) {
+func (f Review) Compare(readings []api.QuoteReading) (problems []pages.FormError, uncompared []string) {
 	for _, r := range readings {
-		value := QuoteValue(r.Quote)
+		value, label := QuoteValue(r.Quote), FactLabel(r.Fact)
 		switch {
-		case r.Finding == api.QuoteUnknown:
-			if label := Label(r.Fact); !slices.Contains(uncompared, label) {
-				uncompared = append(uncompared, label)
-			}
+		case r.Finding == api.QuoteUnknown && !slices.Contains(uncompared, label):
+			uncompared = append(uncompared, label)
 		case r.Finding == api.QuoteMissing && !slices.Contains(f.Values[fieldAsked], value):
 			f.Values.Add(fieldAsked, value)
-			problems = append(problems, Problem{"fact." + r.Fact,
-				fmt.Sprintf("%s: the text of %s that a machine read on %s does not have %q; "+
-					"correct the quote, or submit again to record it",
-					Label(r.Fact), f.nameOf(r.SourceURL), r.ReadAt.UTC().Format("2 Jan 2006"), r.Exact)})
+			problems = append(problems, ofFact(r.Fact, fmt.Sprintf("the text of %s that a machine read on %s does not have %q; "+
+				"correct the quote, or submit again to record it",
+				f.nameOf(r.SourceURL), r.ReadAt.UTC().Format("2 Jan 2006"), r.Exact)))
 		}
 	}
 	return problems, uncompared
 }
 
 // SameTexts returns the decisions about texts in other words than those of the first review.
-func (f Form) SameTexts() map[string]bool {
+func (f Review) SameTexts() map[string]bool {
 	same := map[string]bool{}
 	for _, name := range api.FactNames {
 		if decision := f.Values.Get(SameTexts(name)); decision != "" {
@@ -217,30 +201,28 @@ func (f Form) SameTexts() map[string]bool {
 // premark marks the sources and keeps the facts whose every quote the machine found again. If that
 // is the whole record and nothing puts it in doubt, the outcome is verified. A quote that is
 // missing is not kept. The curator looks at the marks and submits.
-func (f *Form) premark(sheet api.ReviewSheet) {
-	said, complete := Confirmed(sheet), true
+func (f *Review) premark(sheet api.ReviewSheet) {
+	said := Confirmed(sheet)
 	for _, r := range sheet.Readings {
-		if r.Finding == api.QuoteMissing { // the fact needs another quote
-			kept := KeptQuotes(r.Fact)
+		if kept := KeptQuotes(r.Fact); r.Finding == api.QuoteMissing { // the fact needs another quote
 			f.Values[kept] = slices.DeleteFunc(f.Values[kept], func(value string) bool { return value == QuoteValue(r.Quote) })
 		}
 	}
-	for i, u := range f.Sources {
+	for i, u := range f.Sources() {
 		if said[u] {
-			f.Values.Set(field("mark", i), string(StillSo))
+			f.Values.Set(markOf(i), StillSo)
 		}
 	}
-	kept := 0
+	kept, complete := 0, true
 	for _, name := range api.FactNames {
 		if !f.Known(name) {
 			continue
 		}
-		urls := f.Base.Cites(name)
-		quotes := f.quotes(KeptQuotes(name))
+		urls, quotes := f.Base.Cites(name), f.quotes(KeptQuotes(name))
 		for _, q := range quotes {
 			urls = append(urls, q.SourceURL)
 		}
-		if len(quotes) == 0 || slices.ContainsFunc(urls, func(u string) bool { return !said[u] }) {
+		if len(quotes) == 0 || !all(urls, func(u string) bool { return said[u] }) {
 			complete = false
 			continue
 		}
@@ -257,21 +239,35 @@ func (f *Form) premark(sheet api.ReviewSheet) {
 func Confirmed(sheet api.ReviewSheet) map[string]bool {
 	said := map[string]bool{}
 	for _, q := range sheet.Evidence.Quotes {
-		i := slices.IndexFunc(sheet.Readings, func(r api.QuoteReading) bool { return r.Quote == q })
-		present := i >= 0 && sheet.Readings[i].Finding == api.QuotePresent
+		reading := ReadingOf(sheet, q)
 		before, seen := said[q.SourceURL]
-		said[q.SourceURL] = present && (before || !seen)
+		said[q.SourceURL] = reading != nil && reading.Finding == api.QuotePresent && (before || !seen)
 	}
 	return said
 }
 
-// source returns the source with a number, or a page with a URL; empty if there is none.
-func (f Form) source(n string) string {
-	if i, err := strconv.Atoi(n); err == nil && i >= 1 && i <= len(f.Sources) {
-		return f.Sources[i-1]
+// ReadingOf returns what the machine found for a stored quote, nil if it did not look for it.
+func ReadingOf(sheet api.ReviewSheet, q api.Quote) *api.QuoteReading {
+	if i := slices.IndexFunc(sheet.Readings, func(r api.QuoteReading) bool { return r.Quote == q }); i >= 0 {
+		return &sheet.Readings[i]
 	}
-	if api.ValidURL(n) {
-		return n
+	return nil
+}
+
+// Numbers returns the numbers of sources on the form.
+func (f Review) Numbers(urls ...string) string {
+	var numbers []string
+	for _, u := range urls {
+		if i := slices.Index(f.Sources(), u); i >= 0 {
+			numbers = append(numbers, strconv.Itoa(i+1))
+		}
 	}
-	return ""
+	return strings.Join(numbers, ", ")
+}
+
+func (f Review) nameOf(source string) string {
+	if n := f.Numbers(source); n != "" {
+		return "source " + n
+	}
+	return source
 }
