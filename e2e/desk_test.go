@@ -93,14 +93,15 @@ func (r *reader) add(resp *http.Response) error {
 // deskCandidates returns 30 candidates. Number 13 has only a list on GitHub as a source, number 14 has
 // three sources.
 func deskCandidates() (all []map[string]any) {
+	type source = map[string]any
 	for i := range 30 {
 		site := fmt.Sprintf("https://candidate-%02d.example/", i)
-		sources := []map[string]any{{"url": site}, {"url": site + "faq"}}
+		sources := []source{{"url": site}, {"url": site + "faq"}}
 		switch i {
 		case 13:
-			sources = []map[string]any{{"url": "https://github.com/example/awesome-list"}}
+			sources = []source{{"url": "https://github.com/example/awesome-list"}}
 		case 14:
-			sources = append(sources, map[string]any{"url": site + "pay"})
+			sources = append(sources, source{"url": site + "pay"})
 		}
 		all = append(all, map[string]any{
 			"id": fmt.Sprintf("candidate-%02d", i), "company": map[string]any{"name": fmt.Sprintf("Candidate %02d", i),

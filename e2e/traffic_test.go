@@ -199,7 +199,7 @@ func (tr *traffic) end() []sent {
 	return tr.calls
 }
 
-// episode is what callers saw of a fault.
+// episode holds the calls around a fault.
 type episode struct {
 	begin, end time.Time // of the fault
 	back       time.Time // when every kind of call succeeded again
