@@ -19,6 +19,7 @@ func TestNotesSayHowToIssueTheFirstKey(t *testing.T) {
 		"opportunity listings publish --all --yes\n",
 		`opportunity keys issue --tier free --use-case "first try"`,
 		"Without a build, use it in a pod.",
+		`"enableServiceLinks":false`, // the variables of service links look like misspelt settings
 		"kubectl -n data exec -i opportunity -- /opportunity listings import - < FILE",
 		"kubectl -n data exec opportunity -- /opportunity listings publish --all --yes\n",
 	} {

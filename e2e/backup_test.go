@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -48,12 +47,13 @@ func newNamespace(t *testing.T, page string) *namespace {
 	s := newStackOn(t, parts{billing: true, database: func() string {
 		u, err := url.Parse(database)
 		require.NoError(t, err)
-		runTool(t, "psql", database, "-c", "CREATE SCHEMA "+schemas[0])
+		out, err := exec.CommandContext(t.Context(), "psql", database, "-c", "CREATE SCHEMA "+schemas[0]).CombinedOutput()
+		require.NoError(t, err, "%s", out)
 		q := u.Query()
 		q.Set("search_path", schemas[0])
 		u.RawQuery, schemas = q.Encode(), schemas[1:]
 		return u.String()
-	}}, "OPPORTUNITY_SERVICE_CAPACITY=10000000", fmt.Sprintf("OPPORTUNITY_HISTORY_SIGNING_KEY=%064d", 1))
+	}}, generous, fmt.Sprintf("OPPORTUNITY_HISTORY_SIGNING_KEY=%064d", 1))
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
 	n := &namespace{stack: s, t: t, folder: t.TempDir(), page: string(text)}
@@ -68,12 +68,6 @@ func newNamespace(t *testing.T, page string) *namespace {
 	return n
 }
 
-func runTool(t testing.TB, name string, args ...string) {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
-	require.NoError(t, err, "%s: %s", name, out)
-}
-
 // ServeHTTP does what kubectl would do.
 func (n *namespace) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	args := strings.Fields(r.Header.Get("Arguments"))
@@ -81,9 +75,9 @@ func (n *namespace) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	service := strings.TrimPrefix(args[0], "deployment/opportunity-")
 	switch {
 	case verb == "scale" && args[1] == "--replicas=0":
-		n.stop(service)
+		n.process(n.t, service).kill()
 	case verb == "scale":
-		n.serve(service)
+		n.restart(n.t, service)
 	case verb == "exec" && args[1] == "/"+service:
 		in, _ := io.ReadAll(r.Body) // of a local connection
 		out, errs, code := run(n.t, n.settings[service], string(in), program(n.t, service), args[2:]...)
@@ -94,18 +88,6 @@ func (n *namespace) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		w.WriteHeader(http.StatusNotImplemented)
 	}
-}
-
-func (n *namespace) index(service string) int {
-	return slices.IndexFunc(n.processes, func(p *process) bool { return p.name == service+" serve" })
-}
-
-func (n *namespace) stop(service string) {
-	n.processes[n.index(service)].kill()
-}
-
-func (n *namespace) serve(service string) {
-	n.processes[n.index(service)] = start(n.t, n.settings[service], program(n.t, service), "serve")
 }
 
 // block returns the block of commands of the page that begins with first.
@@ -147,43 +129,25 @@ func TestBackupPageWithPostgres(t *testing.T) {
 
 	n.verb(t, "", "keys", "revoke", revoked.ID)
 	require.NoError(t, n.buy(t.Context(), bought.Account))
-	paid := func() bool { return do(t, n.url, call{path: historyPath, key: bought.Key}).StatusCode == http.StatusOK }
-	eventually(t, "the account has what it paid for", paid)
-	before := n.events(reader.Key)
-	n.verb(t, `{"slug":"maple-scribe","checkedAt":"`+time.Now().UTC().Format(time.RFC3339)+`","checkType":"application-link","outcome":"reachable",`+
-		`"sourceUrls":["https://maple.example/"],"note":"n"}`, "events", "append", "-")
+	n.hasPlan(t, bought)
+	before := n.eventCount(t, reader.Key)
+	n.verb(t, linkCheck("maple-scribe", "n"), "events", "append", "-")
 	n.verb(t, "", "listings", "publish", "--yes", "prairie-code")
 	n.verb(t, "", "listings", "withdraw", "prairie-code", "--reason", "test")
-	eventually(t, "the record has the event", func() bool { return n.events(reader.Key) == before+1 })
+	n.awaitEvents(t, reader.Key, before+1)
 	n.changesAreSeen(t)
 
 	n.succeeds("for service in catalog history authquota billing; do kubectl scale")
-	for _, address := range n.operations[:4] {
-		eventually(t, "the service has stopped", func() bool {
-			resp, err := try(t.Context(), address, call{path: "/readyz"})
-			return err == nil && strings.Contains(string(resp.body), api.SetBackCondition)
-		})
+	for _, service := range n.services {
+		eventually(t, service+" has stopped", func() bool { return n.isSetBack(t, service) })
 	}
 	said := n.succeeds("for service in history catalog billing authquota; do\n  kubectl exec")
 	require.Equal(t, 4, strings.Count(said, "a generation begins"), said)
 	require.Contains(t, said, "2 accounts may have lost changes", "the revoked key and the purchase")
-	for _, address := range n.operations[:4] {
-		ready(t, address+"/readyz", n.processes...)
-	}
+	n.ready(t)
 	require.Contains(t, n.succeeds("opportunity listings import listings.jsonl\nopportunity status"), "everything matches")
 
 	require.Equal(t, string(problem.RevokedAPIKey),
-		do(t, n.url, call{path: "/api/v1/opportunities", key: revoked.Key}).code())
-	eventually(t, "the record is without the lost event", func() bool { return n.events(reader.Key) == before })
-}
-
-// events returns the number of events of a record that consumers see, or 0 if the record is
-// unavailable.
-func (n *namespace) events(key string) int {
-	n.t.Helper()
-	a := do(n.t, n.url, call{path: "/api/v1/opportunities/maple-scribe", key: key})
-	if a.StatusCode != http.StatusOK {
-		return 0
-	}
-	return decode[api.OpportunityDetail](n.t, a).Data.Verification.HistoryCount
+		get(t, n.url, revoked.Key, listPath).code())
+	n.awaitEvents(t, reader.Key, before) // without the lost one
 }

@@ -95,6 +95,26 @@ var client = &http.Client{
 	Transport:     &http.Transport{MaxIdleConnsPerHost: 400},
 }
 
+// Paths of the API, and of a record of the sample.
+const (
+	listPath    = "/api/v1/opportunities"
+	changesPath = "/api/v1/changes"
+	recordPath  = listPath + "/maple-scribe"
+	historyPath = recordPath + "/history"
+)
+
+// read returns the body of the response to a GET, which must be 200 once its limits are decided.
+func read[T any](t testing.TB, base, key, path string) T {
+	t.Helper()
+	return decode[T](t, decided(t, base, key, path))
+}
+
+// get sends a GET. The key may be empty.
+func get(t testing.TB, base, key, path string) response {
+	t.Helper()
+	return do(t, base, call{path: path, key: key})
+}
+
 // do sends the request and validates the response against the contract.
 func do(t testing.TB, base string, c call) response {
 	t.Helper()
@@ -220,10 +240,10 @@ func known(path string, body []byte) error {
 	case strings.HasSuffix(path, "/history"):
 		_, err := strict[api.EventList](body)
 		return err
-	case path == "/api/v1/changes":
+	case path == changesPath:
 		_, err := strict[api.ChangeList](body)
 		return err
-	case strings.HasPrefix(path, "/api/v1/opportunities/"):
+	case strings.HasPrefix(path, listPath+"/"):
 		_, err := strict[api.OpportunityDetail](body)
 		return err
 	default:
@@ -307,7 +327,7 @@ func walk[T any](t testing.TB, base, key, path string, page func(T) api.Paginati
 	t.Helper()
 	var pages []T
 	for path != "" {
-		body := decode[T](t, do(t, base, call{path: path, key: key}))
+		body := read[T](t, base, key, path)
 		pages = append(pages, body)
 		p := page(body)
 		require.Equal(t, p.HasMore, p.Next != nil)

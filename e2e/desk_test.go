@@ -11,60 +11,33 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-)
 
-var oneTimeURL = regexp.MustCompile(`(?m)^Curation desk: (http://localhost:\d+)(/sign-in/once\?code=\S+)$`)
+	"opportunity.internal/pkg/api"
+)
 
 // TestDeskInTheBrowser walks through the curation desk as two curators do, with the keyboard alone,
 // without JavaScript and on a phone. It prints what a review costs. Pictures of every page stay in
 // e2e/browser/artifacts.
 func TestDeskInTheBrowser(t *testing.T) {
 	t.Parallel()
-	chromium := os.Getenv("OPPORTUNITY_TEST_CHROMIUM")
-	require.NotEmpty(t, chromium, "run the tests with scripts/with-browser, as make test does")
-	artifacts, err := filepath.Abs("browser/artifacts")
-	require.NoError(t, err)
 	dir := filepath.Join(t.TempDir(), "data")
 	u := up(t, dir)
-	candidates := filepath.Join(t.TempDir(), "candidates.jsonl")
-	require.NoError(t, os.WriteFile(candidates, deskCandidates(t), 0o600))
-
 	machine := httptest.NewServer(newReader(t, u.adminURL))
 	defer machine.Close()
-	desk := start(t, []string{"OPPORTUNITY_DATA_DIR=" + dir, "OPPORTUNITY_ADMIN_URL=" + machine.URL,
-		"OPPORTUNITY_ACTOR=ann"},
-		program(t, "opportunity"), "desk", "--listen", "127.0.0.1:0")
-	var signIn []string
-	eventually(t, "the desk prints its address", func() bool {
-		signIn = oneTimeURL.FindStringSubmatch(desk.out.String())
-		return signIn != nil
-	})
+	desk, settings := u.desk(t, machine.URL)
 	token, err := os.ReadFile(filepath.Join(dir, "operator-token"))
 	require.NoError(t, err)
-
-	cmd := exec.CommandContext(t.Context(), "node", "desk.mjs")
-	cmd.Dir = "browser"
-	cmd.Env = clean(
-		"WALK_BASE_URL="+signIn[1], "WALK_ONCE="+signIn[2], "WALK_TOKEN="+strings.TrimSpace(string(token)),
-		"WALK_CANDIDATES="+candidates,
-		"WALK_API_URL="+u.url, "WALK_KEY="+u.keys["commercial"], "WALK_MACHINE="+machine.URL,
-		"WALK_ARTIFACTS="+artifacts, "WALK_CHROMIUM="+chromium, "WALK_OPPORTUNITY="+program(t, "opportunity"),
-		"OPPORTUNITY_ADMIN_URL="+u.adminURL, "OPPORTUNITY_DATA_DIR="+dir,
-	)
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	t.Logf("%s", out)
-	require.NotContains(t, desk.out.String(), strings.TrimSpace(string(token)),
-		"the operator token is in the log of the desk")
+	operator := strings.TrimSpace(string(token))
+	u.walk(t, "desk.mjs", append(settings, "WALK_TOKEN="+operator, "WALK_MACHINE="+machine.URL,
+		"WALK_CANDIDATES="+candidatesFile(t, deskCandidates()...))...)
+	require.NotContains(t, desk.out.String(), operator, "the operator token is in the log of the desk")
 }
 
 // reader is an admin listener whose review sheets also have what a machine found on pages that do
@@ -117,22 +90,37 @@ func (r *reader) add(resp *http.Response) error {
 	return err
 }
 
-// deskCandidates returns a listings file with 30 candidates.
-func deskCandidates(t *testing.T) []byte {
-	t.Helper()
-	var file strings.Builder
+// deskCandidates returns 30 candidates. Number 13 has only a list on GitHub as a source, number 14 has
+// three sources.
+func deskCandidates() (all []map[string]any) {
+	type source = map[string]any
 	for i := range 30 {
 		site := fmt.Sprintf("https://candidate-%02d.example/", i)
-		line, err := json.Marshal(map[string]any{
+		sources := []source{{"url": site}, {"url": site + "faq"}}
+		switch i {
+		case 13:
+			sources = []source{{"url": "https://github.com/example/awesome-list"}}
+		case 14:
+			sources = append(sources, source{"url": site + "pay"})
+		}
+		all = append(all, map[string]any{
 			"id": fmt.Sprintf("candidate-%02d", i), "company": map[string]any{"name": fmt.Sprintf("Candidate %02d", i),
 				"website": site},
-			"applicationUrl": site + "apply", "category": []string{"online", "sell", "local", "host"}[i%4],
-			"summary":  "A candidate for the desk.",
-			"overview": "", "startingCost": "", "workModel": "", "visibility": "private",
-			"sources": []map[string]any{{"url": site}, {"url": site + "faq"}},
+			"applicationUrl": site + "apply", "category": api.Categories[i%len(api.Categories)],
+			"summary": "A candidate for the desk.", "sources": sources,
 		})
-		require.NoError(t, err)
-		file.Write(append(line, '\n'))
 	}
-	return []byte(file.String())
+	return all
+}
+
+// candidatesFile writes a listings file with candidates and returns its path.
+func candidatesFile(t *testing.T, candidates ...map[string]any) string {
+	t.Helper()
+	var lines bytes.Buffer
+	for _, c := range candidates {
+		require.NoError(t, json.NewEncoder(&lines).Encode(c))
+	}
+	file := filepath.Join(t.TempDir(), "candidates.jsonl")
+	require.NoError(t, os.WriteFile(file, lines.Bytes(), 0o600))
+	return file
 }

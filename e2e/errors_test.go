@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -14,7 +13,7 @@ import (
 
 // elsewhere lists the codes that this test cannot cause, with the tests that do.
 var elsewhere = map[problem.Code]string{
-	problem.ExpiredAPIKey:          "TestKeyLife",
+	problem.ExpiredAPIKey:          "TestExamplesAreLive",
 	problem.RevokedAPIKey:          "TestChangesHoldOnTheNextRequest",
 	problem.AccountSuspended:       "TestChangesHoldOnTheNextRequest",
 	problem.MinuteLimitReached:     "TestLimitsAreExactOverThreeGateways",
@@ -29,9 +28,8 @@ var elsewhere = map[problem.Code]string{
 func TestErrors(t *testing.T) {
 	d := shared(t)
 	commercial, free := spend(d, api.Commercial), spend(d, api.Free)
-	known := list(t, d.url, commercial.next(t), "/api/v1/opportunities?limit=100")
+	known := list(t, d.url, commercial.next(t), listPath+"?limit=100")
 	reviewed := known[0].ID
-	const listPath, changesPath = "/api/v1/opportunities", "/api/v1/changes"
 
 	seen := map[problem.Code]bool{}
 	for _, c := range []struct {
@@ -87,18 +85,33 @@ func TestErrors(t *testing.T) {
 			"%s is shown here or in a test that is named, not both, not neither", e.Code)
 	}
 
-	page := do(t, d.url, call{path: "/docs/errors"})
-	require.Equal(t, http.StatusOK, page.StatusCode)
+	page := get(t, d.url, "", "/docs/errors")
 	for _, e := range problem.Table {
 		require.Contains(t, string(page.body), `id="`+string(e.Code)+`"`)
 	}
+}
+
+// TestPagesAreServed checks that documents, pages and the description of this deployment need no
+// key.
+func TestPagesAreServed(t *testing.T) {
+	d := shared(t)
+	for path, has := range map[string]string{
+		"/": "</html>", "/docs": "</html>", "/account/sign-in": "</html>", "/llms.txt": d.url + "/docs",
+		"/openapi.yaml": "\n  - url: " + d.url + "\n", "/openapi.json": `"url":"` + d.url + `"`,
+	} {
+		page := get(t, d.url, "", path)
+		require.Equal(t, http.StatusOK, page.StatusCode, path)
+		require.Contains(t, string(page.body), has, path)
+		require.Empty(t, page.Header.Get("X-RateLimit-Limit"), path)
+	}
+	require.Equal(t, http.StatusNotFound, get(t, d.url, "", "/account/../internal/v1/principals").StatusCode)
 }
 
 // TestChargesAndHeaders checks which responses count against the quota, from their headers.
 func TestChargesAndHeaders(t *testing.T) {
 	d := shared(t)
 	key := d.issue(t, api.Developer).Key
-	first := do(t, d.url, call{path: "/api/v1/opportunities", key: key})
+	first := get(t, d.url, key, listPath)
 	require.Equal(t, "1000", first.Header.Get("X-RateLimit-Limit"))
 	require.Equal(t, 999, first.remaining(t))
 	require.Equal(t, "private, no-cache", first.Header.Get("Cache-Control"))
@@ -112,17 +125,17 @@ func TestChargesAndHeaders(t *testing.T) {
 		call
 		status, cost int
 	}{
-		{call{path: "/api/v1/opportunities", header: map[string]string{"If-None-Match": tag}}, 304, 1},
-		{call{path: "/api/v1/opportunities", header: map[string]string{"If-None-Match": "*"}}, 304, 1},
-		{call{path: "/api/v1/opportunities", header: map[string]string{"If-None-Match": `"other", ` + tag[2:]}}, 304, 1},
-		{call{path: "/api/v1/opportunities?limit=11", header: map[string]string{"If-None-Match": tag}}, 200, 1},
-		{call{path: "/api/v1/opportunities", method: http.MethodHead}, 200, 1},
-		{call{path: "/api/v1/opportunities/maple-scribe", method: http.MethodHead}, 200, 1},
-		{call{path: "/api/v1/opportunities/no-such-record"}, 404, 1},
-		{call{path: "/api/v1/opportunities/maple-scribe/history"}, 200, 1},
-		{call{path: "/api/v1/opportunities?limit=0"}, 400, 0},
-		{call{path: "/api/v1/opportunities?a=b"}, 400, 0},
-		{call{path: "/api/v1/opportunities?page=999"}, 200, 1},
+		{call{path: listPath, header: map[string]string{"If-None-Match": tag}}, 304, 1},
+		{call{path: listPath, header: map[string]string{"If-None-Match": "*"}}, 304, 1},
+		{call{path: listPath, header: map[string]string{"If-None-Match": `"other", ` + tag[2:]}}, 304, 1},
+		{call{path: listPath + "?limit=11", header: map[string]string{"If-None-Match": tag}}, 200, 1},
+		{call{path: listPath, method: http.MethodHead}, 200, 1},
+		{call{path: recordPath, method: http.MethodHead}, 200, 1},
+		{call{path: listPath + "/no-such-record"}, 404, 1},
+		{call{path: historyPath}, 200, 1},
+		{call{path: listPath + "?limit=0"}, 400, 0},
+		{call{path: listPath + "?a=b"}, 400, 0},
+		{call{path: listPath + "?page=999"}, 200, 1},
 	} {
 		c.key = key
 		a := do(t, d.url, c.call)
@@ -130,48 +143,11 @@ func TestChargesAndHeaders(t *testing.T) {
 		left -= c.cost
 		require.Equal(t, left, a.remaining(t), "%s %s", c.method, c.path)
 	}
-	for _, path := range []string{"/api/v1/opportunities", "/api/jobs", "/api/v1/opportunities/maple-scribe/history"} {
+	for _, path := range []string{listPath, "/api/jobs", historyPath} {
 		a := do(t, d.url, call{path: path, method: http.MethodOptions})
 		require.Equal(t, http.StatusNoContent, a.StatusCode)
 		require.Equal(t, "GET, HEAD, OPTIONS", a.Header.Get("Allow"))
 	}
 	require.Regexp(t, `/api/v1/opportunities\?\S*>; rel="canonical"$`,
-		do(t, d.url, call{path: "/api/jobs", key: key}).Header.Get("Link"))
-}
-
-// TestCompression checks that gzip responses have the same content.
-func TestCompression(t *testing.T) {
-	d := shared(t)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+"/api/v1/opportunities?limit=50", nil)
-	require.NoError(t, err)
-	req.Header.Set("Authorization", "Bearer "+d.keys[api.Developer])
-	req.Header.Set("Accept-Encoding", "gzip")
-	resp, err := client.Do(req)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	packed, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.Equal(t, "gzip", resp.Header.Get("Content-Encoding"))
-	plain := do(t, d.url, call{path: "/api/v1/opportunities?limit=50", key: d.keys[api.Developer],
-		header: map[string]string{"Accept-Encoding": "identity"}})
-	require.Empty(t, plain.Header.Get("Content-Encoding"))
-	require.Less(t, len(packed), len(plain.body)/2)
-	body, err := strict[api.OpportunityList](gunzip(t, packed))
-	require.NoError(t, err)
-	require.Equal(t, decode[api.OpportunityList](t, plain).Data, body.Data)
-}
-
-// TestDescriptionIsServed checks that the OpenAPI description names this deployment, has no
-// editors' comments, and is the same as YAML and as JSON.
-func TestDescriptionIsServed(t *testing.T) {
-	d := shared(t)
-	yaml := do(t, d.url, call{path: "/openapi.yaml"})
-	require.Equal(t, http.StatusOK, yaml.StatusCode)
-	require.NotRegexp(t, `(?m)^\s*#`, string(yaml.body))
-	require.Contains(t, string(yaml.body), "servers:\n  - url: "+d.url+"\n")
-	require.NotContains(t, string(yaml.body), "additionalProperties")
-	json := do(t, d.url, call{path: "/openapi.json"})
-	require.Equal(t, http.StatusOK, json.StatusCode)
-	require.Equal(t, generic(t, yaml.body), generic(t, json.body))
-	require.Equal(t, http.StatusOK, do(t, d.url, call{path: "/docs"}).StatusCode)
+		get(t, d.url, key, "/api/jobs").Header.Get("Link"))
 }

@@ -1,13 +1,11 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -25,10 +23,6 @@ import (
 // finds that one of its three pages has changed.
 func TestEvidenceFromCandidateToChangedPage(t *testing.T) {
 	t.Parallel()
-	chromium := os.Getenv("OPPORTUNITY_TEST_CHROMIUM")
-	require.NotEmpty(t, chromium, "run the tests with scripts/with-browser, as make test does")
-	artifacts, err := filepath.Abs("browser/artifacts")
-	require.NoError(t, err)
 	pages := &changingPages{pages: map[string]string{
 		"/":      "Maker Market connects people who make things with people who buy them, in every province.",
 		"/pay":   "Sellers earn $20 to $25 CAD per hour on average. Payment is weekly.",
@@ -42,26 +36,14 @@ func TestEvidenceFromCandidateToChangedPage(t *testing.T) {
 	u := up(t, dir, "OPPORTUNITY_LINK_CHECKS=false")
 	machine := httptest.NewServer(linkChecker(t, site.URL, dir, pages))
 	defer machine.Close()
-	desk := start(t, []string{"OPPORTUNITY_DATA_DIR=" + dir, "OPPORTUNITY_ADMIN_URL=" + u.adminURL,
-		"OPPORTUNITY_ACTOR=ann"},
-		program(t, "opportunity"), "desk", "--listen", "127.0.0.1:0")
-	var signIn []string
-	eventually(t, "the desk prints its address", func() bool {
-		signIn = oneTimeURL.FindStringSubmatch(desk.out.String())
-		return signIn != nil
-	})
-
-	cmd := exec.CommandContext(t.Context(), "node", "evidence.mjs")
-	cmd.Dir = "browser"
-	cmd.Env = clean(
-		"WALK_BASE_URL="+signIn[1], "WALK_ONCE="+signIn[2], "WALK_CANDIDATES="+makerFile(t, site.URL), "WALK_SITE="+site.URL,
-		"WALK_MACHINE="+machine.URL,
-		"WALK_API_URL="+u.url, "WALK_KEY="+u.keys[api.Commercial], "WALK_ARTIFACTS="+artifacts, "WALK_CHROMIUM="+chromium,
-		"WALK_OPPORTUNITY="+program(t, "opportunity"), "OPPORTUNITY_ADMIN_URL="+u.adminURL, "OPPORTUNITY_DATA_DIR="+dir,
-	)
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	t.Logf("%s", out)
+	_, settings := u.desk(t, u.adminURL)
+	u.walk(t, "evidence.mjs", append(settings, "WALK_SITE="+site.URL, "WALK_MACHINE="+machine.URL,
+		"WALK_CANDIDATES="+candidatesFile(t, map[string]any{
+			"id": "maker-market", "company": map[string]any{"name": "Maker Market", "website": site.URL + "/"},
+			"applicationUrl": site.URL + "/apply", "category": api.Sell, "summary": "A market for makers.",
+			"sources": []map[string]any{{"url": site.URL + "/pay", "checkedAt": "2025-03-01"}, {"url": site.URL + "/faq"},
+				{"url": site.URL + "/who"}},
+		}))...)
 }
 
 // changingPages serves pages of plain text.
@@ -121,20 +103,4 @@ func linkChecker(t *testing.T, site, dir string, pages *changingPages) http.Hand
 		run(w, r)
 	})
 	return mux
-}
-
-// makerFile returns a listings file with a candidate whose pages are on site.
-func makerFile(t *testing.T, site string) string {
-	t.Helper()
-	line, err := json.Marshal(map[string]any{
-		"id": "maker-market", "company": map[string]any{"name": "Maker Market", "website": site + "/"},
-		"applicationUrl": site + "/apply", "category": "sell",
-		"summary": "A market for makers.", "overview": "", "startingCost": "", "workModel": "", "visibility": "private",
-		"sources": []map[string]any{{"url": site + "/pay", "checkedAt": "2025-03-01"}, {"url": site + "/faq"},
-			{"url": site + "/who"}},
-	})
-	require.NoError(t, err)
-	file := filepath.Join(t.TempDir(), "candidates.jsonl")
-	require.NoError(t, os.WriteFile(file, append(line, '\n'), 0o600))
-	return file
 }

@@ -3,18 +3,11 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
 	"regexp"
-	"slices"
 	"strings"
-	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.yaml.in/yaml/v3"
 )
-
-var update = flag.Bool("update", false, "write the live body of every wrong example into openapi.yaml")
 
 // varying replaces what differs from one response to the next, in this order.
 var varying = []struct {
@@ -43,16 +36,14 @@ func normal(text string) string {
 
 // same compares an example with its live text, apart from what varies. A header is compared by its
 // line.
-func (e *examples) same(at, example, live string) bool {
+func (e *examples) same(at, example, live string) {
 	e.t.Helper()
 	if name, found := headerOf(at); found {
 		example, live = name+": "+example, name+": "+live
 	}
-	if normal(example) == normal(live) {
-		return true
+	if normal(example) != normal(live) {
+		e.t.Errorf("%s\ndiffers from the live text:\n%s", at, live)
 	}
-	e.t.Errorf("%s\ndiffers from the live text:\n%s", at, live)
-	return false
 }
 
 func headerOf(at string) (name string, found bool) {
@@ -61,69 +52,13 @@ func headerOf(at string) (name string, found bool) {
 }
 
 // sameBody is same for JSON, without regard to its layout.
-func (e *examples) sameBody(at string, example, live []byte) bool {
+func (e *examples) sameBody(at string, example, live []byte) {
 	e.t.Helper()
 	require.True(e.t, json.Valid(example), at)
 	if normal(generic(e.t, example)) == normal(generic(e.t, live)) {
-		return true
+		return
 	}
 	var shown bytes.Buffer
 	require.NoError(e.t, json.Indent(&shown, live, "", "  "), at)
 	e.t.Errorf("%s\ndiffers from the live body:\n%s", at, shown.String())
-	return false
-}
-
-const descriptionFile = "../pkg/api/openapi.yaml"
-
-// rewrite puts a live body in the place of an example's value in openapi.yaml.
-func rewrite(t *testing.T, response, example, live string) {
-	t.Helper()
-	source, err := os.ReadFile(descriptionFile)
-	require.NoError(t, err)
-	var doc yaml.Node
-	require.NoError(t, yaml.Unmarshal(source, &doc))
-	at := doc.Content[0]
-	for _, key := range []string{"components", "responses", response, "content", "application/json", "examples", example,
-		"value"} {
-		i := 0
-		for ; at.Content[i].Value != key; i += 2 {
-		}
-		if key == "value" {
-			at = at.Content[i] // the key itself
-			break
-		}
-		at = at.Content[i+1]
-	}
-	lines := strings.SplitAfter(string(source), "\n")
-	start, indent := at.Line, at.Column-1 // lines are counted from 1, so start is the one behind the key
-	end := start
-	for end < len(lines) && len(lines[end])-len(strings.TrimLeft(lines[end], " ")) > indent {
-		end++
-	}
-	var value yaml.Node
-	require.NoError(t, yaml.Unmarshal([]byte(live), &value))
-	unflow(&value)
-	var out bytes.Buffer
-	encoder := yaml.NewEncoder(&out)
-	encoder.SetIndent(2)
-	require.NoError(t, encoder.Encode(value.Content[0]))
-	var body []string
-	for line := range strings.Lines(out.String()) {
-		body = append(body, strings.Repeat(" ", indent+2)+line)
-	}
-	require.NoError(t, os.WriteFile(descriptionFile,
-		[]byte(strings.Join(slices.Concat(lines[:start], body, lines[end:]), "")), 0o600))
-}
-
-// unflow turns JSON's layout into that of YAML.
-func unflow(n *yaml.Node) {
-	if len(n.Content) > 0 {
-		n.Style = 0
-	}
-	if n.Style == yaml.DoubleQuotedStyle {
-		n.Style = 0
-	}
-	for _, child := range n.Content {
-		unflow(child)
-	}
 }

@@ -49,11 +49,8 @@ func (s *stack) slowAuthquota(t *testing.T, readers []caller) {
 		known[0].keys = append(known[0].keys, s.issue(t, api.Commercial))
 	}
 	known[1].keys, known[2].keys = known[0].keys, known[0].keys
-	s.know(t, known)
-	perSecond := 5 * rate() // enough to use every key on each gateway within a second
-	if campaign > 0 {
-		perSecond = s.sustained(t, known)
-	}
+	s.knows(t, known[0].keys...)
+	const perSecond = 300             // enough to use every key on each gateway within a second
 	n := max(campaign, 3) * perSecond // a refresh is counted when it fails, after two seconds
 	tr := s.send(t, perSecond, known)
 	tr.succeeds()
@@ -83,23 +80,6 @@ func (s *stack) slowAuthquota(t *testing.T, readers []caller) {
 		during.Round(100*time.Microsecond))
 }
 
-// sustained returns the greatest number of calls a second, up to 1,000, at which this machine
-// answers 99% of them within 50 ms.
-func (s *stack) sustained(t *testing.T, callers []caller) int {
-	t.Helper()
-	for _, perSecond := range []int{1000, 700, 500, 350} {
-		tr := s.send(t, perSecond, callers)
-		tr.succeeds()
-		start := time.Now()
-		tr.next(2 * perSecond)
-		end := time.Now()
-		if p99(tr.end(), start, end) < 50*time.Millisecond {
-			return perSecond
-		}
-	}
-	return rate()
-}
-
 // p99 returns the 99th percentile of the durations of the calls that were sent between two times.
 func p99(calls []sent, from, to time.Time) time.Duration {
 	var all []time.Duration
@@ -119,7 +99,7 @@ func (s *stack) refreshes(t testing.TB) (all []int) {
 	t.Helper()
 	for _, operations := range s.operations[len(s.operations)-gateways:] {
 		sum := 0
-		for _, found := range refreshCount.FindAllStringSubmatch(string(do(t, operations, call{path: "/metrics"}).body), -1) {
+		for _, found := range refreshCount.FindAllStringSubmatch(string(get(t, operations, "", "/metrics").body), -1) {
 			n, err := strconv.Atoi(found[1])
 			require.NoError(t, err)
 			sum += n
@@ -134,13 +114,13 @@ func (s *stack) refreshes(t testing.TB) (all []int) {
 func (s *stack) midnight(t *testing.T, readers []caller, midnight time.Time, perDay int) {
 	row := newResult(t, "authquota is unavailable from 23:58 to 00:03 UTC",
 		"every call with a known key succeeds; each account has its quota of the day exactly once on each day")
-	greedy := []caller{{kind: "greedy", path: "/api/v1/opportunities"}}
+	greedy := []caller{{kind: "greedy", path: listPath}}
 	for range max(2, min(campaign, 20)) {
 		greedy[0].keys = append(greedy[0].keys, s.issue(t, api.Free))
 	}
 	s.advance(t, midnight.Add(-2*time.Minute))
-	s.know(t, readers)
-	s.know(t, greedy) // one call to each gateway
+	s.knows(t, readers[0].keys...)
+	s.knows(t, greedy[0].keys...) // one call to each gateway
 	honest := s.send(t, rate(), readers)
 	honest.succeeds()
 	begin := time.Now()

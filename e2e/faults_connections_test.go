@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,22 +21,11 @@ import (
 // everything must return to normal without help.
 func TestFaultsConnections(t *testing.T) {
 	t.Parallel()
-	s, readers := newStackWithReaders(t)
+	s, readers := newStackWithReaders(t, parts{billing: true})
 	for _, p := range partitions {
 		s.partition(t, p, readers)
 	}
 	t.Run("stalled posts", func(t *testing.T) { s.stalledPosts(t, readers) })
-}
-
-// newStackWithReaders returns a stack and callers whose keys its gateways know.
-func newStackWithReaders(t *testing.T) (*stack, []caller) {
-	t.Helper()
-	s := newStackOn(t, parts{billing: true}, "OPPORTUNITY_TIERS=commercial=10000/1000000/100,free=20/1000000/10",
-		"OPPORTUNITY_SERVICE_CAPACITY=10000000")
-	s.fill(t, sample(t))
-	readers := s.readers(t)
-	s.know(t, readers)
-	return s, readers
 }
 
 // partition describes a connection that fails. Calls of the unavailable kinds get 503 meanwhile,
@@ -81,28 +69,20 @@ func (s *stack) partition(t *testing.T, p partition, readers []caller) {
 
 func (s *stack) breakConnection(t *testing.T, p partition, way string, l *link, fail func(), readers []caller) {
 	row := newResult(t, p.from+" to "+p.to+": "+way, "only these statuses")
-	// keys known since an earlier fault may expire: gateways use a key for at most five minutes without authquota
+	// keys known since an earlier fault may expire: without authquota, gateways use a key for at most
+	// five minutes
 	if campaign > 0 {
 		readers = s.readers(t)
-		s.know(t, readers)
 	}
-	tr := s.send(t, rate(), readers)
-	tr.succeeds()
-	begin := time.Now()
-	fail()
-	tr.next(duration())
-	end := time.Now()
-	l.repair()
-	back := tr.succeeds()
-	calls := tr.end()
+	e := s.during(t, readers, duration(), fail, l.repair)
 	if slices.Contains([]string{p.from, p.to}, "billing") { // the connection is necessary for plans alone
 		s.requireSale(t)
 	}
 
 	var figures []string
 	for _, c := range readers {
-		got := between(calls, c.kind, begin, end)
-		by, want := counts(got), http.StatusOK
+		got, want := e.of(c.kind), http.StatusOK
+		by := counts(got)
 		if slices.Contains(p.unavailable, c.kind) {
 			want = http.StatusServiceUnavailable
 			require.NotZero(t, by[want], "%s: %v", c.kind, by)
@@ -113,7 +93,7 @@ func (s *stack) breakConnection(t *testing.T, p partition, way string, l *link, 
 		}
 		figures = append(figures, fmt.Sprintf("%s %d × %d", c.kind, want, by[want]))
 	}
-	row.set("%s; normal %.1f s after the repair", strings.Join(figures, ", "), back.Sub(end).Seconds())
+	row.set("%s; normal %.1f s after the repair", strings.Join(figures, ", "), e.recovery())
 }
 
 // requireSale checks that an account can buy the plan, and gets it.
@@ -121,9 +101,7 @@ func (s *stack) requireSale(t *testing.T) {
 	t.Helper()
 	key := s.issue(t, api.Free)
 	eventually(t, "the plan is sold", func() bool { return s.buy(t.Context(), key.Account) == nil })
-	eventually(t, "the account has what it paid for", func() bool {
-		return do(t, s.url, call{path: historyPath, key: key.Key}).StatusCode == http.StatusOK
-	})
+	s.hasPlan(t, key)
 }
 
 func keysOf(by map[int]int) (keys []int) {
@@ -141,24 +119,20 @@ func (s *stack) stalledPosts(t *testing.T, readers []caller) {
 		posts = 2000
 	}
 	row := newResult(t, fmt.Sprintf("%d stalled posts of 64 kB from one network", posts), "no call fails, below 200 MiB")
-	tr := s.send(t, rate(), readers)
-	tr.succeeds()
-	begin := time.Now()
 	head := "POST /account/sign-in HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 65000\r\n\r\nemail="
-	for range posts {
-		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
-		require.NoError(t, err)
-		defer conn.Close()
-		_, err = io.WriteString(conn, head+strings.Repeat("x", 60000))
-		require.NoError(t, err)
-	}
-	tr.next(duration())
-	memory := s.memory(t, "gateway")
-	end := time.Now()
-	calls := tr.end()
+	memory := 0
+	e := s.during(t, readers, duration(), func() {
+		for range posts {
+			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = conn.Close() })
+			_, err = io.WriteString(conn, head+strings.Repeat("x", 60000))
+			require.NoError(t, err)
+		}
+	}, func() { memory = s.memory(t, "gateway") })
 	require.Less(t, memory, 200<<20)
 	for _, c := range readers {
-		requireServed(t, between(calls, c.kind, begin, end), c.kind)
+		requireServed(t, e.of(c.kind), c.kind)
 	}
 	row.set("largest gateway %d MiB", memory>>20)
 }

@@ -29,41 +29,31 @@ func TestFaultsDiskFullPostgres(t *testing.T) {
 		"writes fail with a clear error; no acknowledged write is lost; lists and records always 200; recovery without a repair")
 	d := newDisk(t, 160)
 	p := newPostgresOn(t, d)
-	s := newStackOn(t, parts{database: p.database}, "OPPORTUNITY_TIERS=commercial=10000/1000000/100",
-		"OPPORTUNITY_SERVICE_CAPACITY=10000000")
-	s.fill(t, sample(t))
-	readers := s.readers(t)
-	s.know(t, readers)
-	tr, w := s.send(t, rate(), readers), s.startWrites(t)
-	tr.succeeds()
+	s, readers := newStackWithReaders(t, parts{database: p.database})
+	w := s.startWrites(t)
 	w.succeeds(t)
-	before := w.failed.Load()
-
 	fillLog := p.logFiller()
-	begin := time.Now()
-	d.fill()
-	eventually(t, "writes are rejected", func() bool { return w.failed.Load() > before })
-	fillLog()
-	tr.next(duration())
-	end := time.Now()
-	d.free()
-	w.succeeds(t)
-	writable := time.Now()
-	back := tr.succeeds()
-	calls := tr.end()
+	var writable time.Time
+	e := s.during(t, readers, duration(), func() {
+		d.fill()
+		w.rejected(t, 1)
+		fillLog()
+	}, func() {
+		d.free()
+		w.succeeds(t)
+		writable = time.Now()
+	})
 	w.end()
 
 	for _, kind := range []string{listCall, recordCall} {
-		requireServed(t, between(calls, kind, begin, back), kind)
+		requireServed(t, e.untilBack(kind), kind)
 	}
 	s.has(t, w)
-	for _, message := range w.messages {
-		require.Contains(t, message, "unavailable")
-	}
+	w.requireUnavailable(t)
 	row.set("0 lost of %d keys, %d revocations, %d tiers and %d events, %d writes rejected; Postgres started %d times; writes %.1f s and all calls %.1f s after there was space; %d histories and %d pages got 503",
-		len(w.keys), len(w.revoked), w.granted, len(w.events), len(w.messages), p.starts.Load(), writable.Sub(end).Seconds(),
-		back.Sub(end).Seconds(),
-		unavailable(t, between(calls, historyCall, begin, back)), unavailable(t, between(calls, pageCall, begin, back)))
+		len(w.keys), len(w.revoked), w.granted, len(w.events), len(w.messages), p.starts.Load(),
+		writable.Sub(e.end).Seconds(), e.recovery(),
+		unavailable(t, e.untilBack(historyCall)), unavailable(t, e.untilBack(pageCall)))
 }
 
 // unavailable returns the number of calls that got 503. All others must have got 200.
@@ -72,16 +62,6 @@ func unavailable(t testing.TB, calls []sent) int {
 	by := counts(calls)
 	require.Equal(t, len(calls), by[http.StatusOK]+by[http.StatusServiceUnavailable], "%v", by)
 	return by[http.StatusServiceUnavailable]
-}
-
-// know makes each gateway cache the keys of callers.
-func (s *stack) know(t testing.TB, callers []caller) {
-	t.Helper()
-	for _, key := range callers[0].keys {
-		for _, gateway := range s.gateways {
-			require.Equal(t, http.StatusOK, decided(t, gateway, call{path: callers[0].path, key: key.Key}).StatusCode)
-		}
-	}
 }
 
 // postgresOn is a Postgres server on a disk. It is started again whenever it ends, as a cluster
@@ -196,10 +176,7 @@ func (p *postgresOn) logFiller() func() {
 func TestFaultsDiskFullRedis(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t, 64)
-	s := newStackOn(t, parts{redisDir: d.outside}, "OPPORTUNITY_TIERS=commercial=10000/1000000/100",
-		"OPPORTUNITY_SERVICE_CAPACITY=10000000")
-	s.fill(t, sample(t))
-	readers := s.readers(t)
+	s, readers := newStackWithReaders(t, parts{redisDir: d.outside})
 	limit := func(bytes string) {
 		require.NoError(t, s.redis.Client().ConfigSet(t.Context(), "maxmemory", bytes).Err())
 	}
@@ -214,15 +191,18 @@ func TestFaultsDiskFullRedis(t *testing.T) {
 	}
 }
 
+// counted returns the number of calls that Redis has counted today.
+func (s *stack) counted(t testing.TB) int {
+	t.Helper()
+	n, err := s.redis.Client().HGet(t.Context(), counter.Day(counter.DayOf(time.Now())), counter.ServiceField).Int()
+	require.NoError(t, err)
+	return n
+}
+
 func (s *stack) fullRedis(t *testing.T, readers []caller, fault string, fill, free func()) {
 	row := newResult(t, fault,
 		"503, pages 200; no admitted call is forgotten, also after a restart; normal without a repair")
-	counted := func() int {
-		n, err := s.redis.Client().HGet(t.Context(), counter.Day(counter.DayOf(time.Now())), counter.ServiceField).Int()
-		require.NoError(t, err)
-		return n
-	}
-	before := counted()
+	before := s.counted(t)
 	tr := s.send(t, rate(), readers)
 	tr.succeeds()
 	begin := time.Now()
@@ -234,7 +214,7 @@ func (s *stack) fullRedis(t *testing.T, readers []caller, fault string, fill, fr
 	back := tr.succeeds()
 	tr.next(rate())
 	calls := tr.end()
-	after := counted()
+	after := s.counted(t)
 
 	admitted, rejected := 0, 0
 	for _, c := range readers {
@@ -248,7 +228,7 @@ func (s *stack) fullRedis(t *testing.T, readers []caller, fault string, fill, fr
 	require.GreaterOrEqual(t, after-before, admitted)
 	s.redis.Stop()
 	s.redis.Start()
-	require.GreaterOrEqual(t, counted(), after)
+	require.GreaterOrEqual(t, s.counted(t), after)
 	row.set("%d calls got 503; %d admitted and %d counted, all kept after a restart; normal %.1f s after there was space",
 		rejected, admitted, after-before, back.Sub(end).Seconds())
 }

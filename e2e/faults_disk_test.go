@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -103,86 +102,39 @@ func (d *disk) up(t testing.TB) upProcess {
 	return u
 }
 
-// TestFaultsDiskFull fills the disk of `opportunity up` while keys are issued and revoked. Nothing
-// may be acknowledged that is lost, and everything must continue once the disk has space.
+// TestFaultsDiskFull fills the disk of `opportunity up` while an operator writes. Nothing may be
+// acknowledged that is lost, and everything must continue once the disk has space.
 func TestFaultsDiskFull(t *testing.T) {
 	t.Parallel()
 	row := newResult(t, "disk full under opportunity up",
 		"503 with a reason or a success that lasts; reads continue; recovery without a repair or a restart")
 	d := newDisk(t, 64)
 	u := d.up(t)
+	s := &stack{deployment: u.deployment, gateways: []string{u.url}}
 	reader := u.issue(t, api.Commercial)
-	acts := &acknowledged{u: u.deployment, keys: map[string]string{}}
-	acts.change(t)
-	require.Zero(t, acts.failed)
+	w := s.startWrites(t)
+	w.succeeds(t)
 
 	d.fill()
 	for range max(campaign, 10) {
-		acts.change(t)
-		a := do(t, u.url, call{path: "/api/v1/opportunities", key: reader.Key})
-		require.Equal(t, http.StatusOK, a.StatusCode, "%s", a.body)
+		w.rejected(t, 1)
+		require.Equal(t, http.StatusOK, get(t, u.url, reader.Key, listPath).StatusCode)
 	}
-	require.NotZero(t, acts.failed, "the disk is full")
-	failed, kept := acts.failed, len(acts.keys)
 	d.free()
-	eventually(t, "changes succeed again", func() bool {
-		before := acts.failed
-		acts.change(t)
-		return acts.failed == before
-	})
+	w.succeeds(t)
+	w.end()
 	ready(t, u.adminURL+"/readyz", u.process)
-	acts.require(t, u.deployment)
+	s.has(t, w)
+	w.requireUnavailable(t)
 
 	u.interrupt(t)
 	require.Zero(t, u.wait(t))
 	u = d.up(t)
-	acts.require(t, u.deployment)
+	s.deployment, s.gateways = u.deployment, []string{u.url}
+	s.has(t, w)
 	verify := append(slices.Clone(d.enter[1:]), program(t, "opportunity"), "history", "verify")
 	out, errs, code := run(t, []string{"OPPORTUNITY_DATA_DIR=" + u.dir}, "", d.enter[0], verify...)
 	require.Zero(t, code, "%s%s", out, errs)
-	row.set("%d of %d changes rejected, %d acknowledged ones all kept after the repair and after a restart", failed,
-		failed+kept, kept)
-}
-
-// acknowledged are the keys whose issuing or revocation was acknowledged, with their state by id.
-type acknowledged struct {
-	u      deployment
-	keys   map[string]string
-	failed int
-}
-
-// change issues a key and revokes it.
-func (a *acknowledged) change(t testing.TB) {
-	t.Helper()
-	key, err := a.u.tryIssue(t, api.Free, "disk")
-	if err != nil {
-		a.reject(t, err)
-		return
-	}
-	a.keys[key.ID] = "active"
-	if _, err := a.u.operate(t.Context(), "/keys/"+key.ID+"/revoke", ""); err != nil {
-		a.reject(t, err)
-		a.keys[key.ID] = "" // the revocation may be saved
-		return
-	}
-	a.keys[key.ID] = "revoked"
-}
-
-func (a *acknowledged) reject(t testing.TB, err error) {
-	t.Helper()
-	require.ErrorContains(t, err, "unavailable")
-	a.failed++
-}
-
-// require checks that d has everything that was acknowledged.
-func (a *acknowledged) require(t testing.TB, d deployment) {
-	t.Helper()
-	list := d.verb(t, "", "keys", "list", "--output", "json")
-	for id, state := range a.keys {
-		require.Contains(t, list, id)
-		if state == "revoked" {
-			_, of, _ := strings.Cut(list, id)
-			require.Regexp(t, `^[^}]*"status": ?"revoked"`, of)
-		}
-	}
+	row.set("0 lost of %d keys, %d revocations, %d tiers and %d events, %d writes rejected; all kept after the repair and after a restart",
+		len(w.keys), len(w.revoked), w.granted, len(w.events), len(w.messages))
 }

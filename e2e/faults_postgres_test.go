@@ -24,11 +24,7 @@ import (
 func TestFaultsPostgres(t *testing.T) {
 	t.Parallel()
 	pair := storetest.NewPostgresPair(t)
-	s := newStackOn(t, parts{database: pair.Database, billing: true}, "OPPORTUNITY_TIERS=commercial=10000/1000000/100",
-		"OPPORTUNITY_SERVICE_CAPACITY=10000000")
-	s.fill(t, sample(t))
-	readers := s.readers(t)
-	s.know(t, readers)
+	s, readers := newStackWithReaders(t, parts{database: pair.Database, billing: true})
 	t.Run("paused", func(t *testing.T) { s.pausePostgres(t, readers, pair) })
 	t.Run("killed", func(t *testing.T) { s.failOverPostgres(t, readers, pair) })
 }
@@ -36,20 +32,12 @@ func TestFaultsPostgres(t *testing.T) {
 func (s *stack) pausePostgres(t *testing.T, readers []caller, pair *storetest.PostgresPair) {
 	row := newResult(t, "Postgres does not reply (SIGSTOP)",
 		"lists and records always 200; histories 503; normal without a repair")
-	tr := s.send(t, rate(), readers)
-	tr.succeeds()
-	begin := time.Now()
-	pair.PausePrimary()
-	tr.next(max(duration(), 2*rate())) // longer than a history waits
-	end := time.Now()
-	pair.ResumePrimary()
-	back := tr.succeeds()
-	calls := tr.end()
-
+	const longer = 2 // seconds: than a history waits
+	e := s.during(t, readers, max(duration(), longer*rate()), pair.PausePrimary, pair.ResumePrimary)
 	for _, kind := range []string{listCall, recordCall} {
-		requireServed(t, between(calls, kind, begin, back), kind)
+		requireServed(t, e.untilBack(kind), kind)
 	}
-	histories := between(calls, historyCall, begin, end)
+	histories := e.of(historyCall)
 	rejected, slowest := unavailable(t, histories), time.Duration(0)
 	require.NotZero(t, rejected)
 	for _, c := range histories {
@@ -58,36 +46,29 @@ func (s *stack) pausePostgres(t *testing.T, readers []caller, pair *storetest.Po
 		}
 	}
 	row.set("list 200 × %d, record 200 × %d, history 503 × %d after at most %.2f s, page 503 × %d; normal %.1f s after it replies",
-		len(between(calls, listCall, begin, end)), len(between(calls, recordCall, begin, end)), rejected, slowest.Seconds(),
-		unavailable(t, between(calls, pageCall, begin, end)), back.Sub(end).Seconds())
+		len(e.of(listCall)), len(e.of(recordCall)), rejected, slowest.Seconds(), unavailable(t, e.of(pageCall)), e.recovery())
 }
 
 func (s *stack) failOverPostgres(t *testing.T, readers []caller, pair *storetest.PostgresPair) {
 	row := newResult(t, "Postgres primary is killed, its synchronous standby is promoted",
 		"no acknowledged revocation, key, tier, event or payment is lost; lists and records always 200; writes without a repair")
-	tr, w := s.send(t, rate(), readers), s.startWrites(t)
-	tr.succeeds()
+	w := s.startWrites(t)
 	w.succeeds(t)
-
-	begin := time.Now()
-	pair.KillPrimary()
-	tr.next(duration())
-	end := time.Now()
-	pair.Promote()
-	w.succeeds(t)
-	writable := time.Now()
-	back := tr.succeeds()
-	calls := tr.end()
+	var writable time.Time
+	e := s.during(t, readers, duration(), pair.KillPrimary, func() {
+		pair.Promote()
+		w.succeeds(t)
+		writable = time.Now()
+	})
 	w.end()
 
 	for _, kind := range []string{listCall, recordCall} {
-		requireServed(t, between(calls, kind, begin, back), kind)
+		requireServed(t, e.untilBack(kind), kind)
 	}
 	s.has(t, w)
 	row.set("0 lost of %d keys, %d revocations, %d tiers, %d events and %d payments; writes %.1f s and all calls %.1f s after the promotion; %d histories and %d pages got 503",
-		len(w.keys), len(w.revoked), w.granted, len(w.events), len(w.paid), writable.Sub(end).Seconds(),
-		back.Sub(end).Seconds(),
-		unavailable(t, between(calls, historyCall, begin, back)), unavailable(t, between(calls, pageCall, begin, back)))
+		len(w.keys), len(w.revoked), w.granted, len(w.events), len(w.paid), writable.Sub(e.end).Seconds(),
+		e.recovery(), unavailable(t, e.untilBack(historyCall)), unavailable(t, e.untilBack(pageCall)))
 }
 
 // writes are the acknowledged writes of an operator.
@@ -143,15 +124,13 @@ func (s *stack) writeOnce(t *testing.T, w *writes, note string) bool {
 		if !accept(err) {
 			continue
 		}
-		_, _ = try(t.Context(), s.url, call{path: "/api/v1/opportunities", key: key.Key}) // the gateway knows it from now on
+		_, _ = try(t.Context(), s.url, call{path: listPath, key: key.Key}) // the gateway knows it from now on
 		if _, err := s.operate(t.Context(), "/accounts/"+key.Account+"/grant", `{"tier":"commercial"}`); accept(err) {
 			w.granted++
 			w.keys = append(w.keys, key)
 		}
 	}
-	event := fmt.Sprintf(`{"slug":"maple-scribe","checkedAt":%q,"checkType":"application-link","outcome":"reachable","note":%q,"sourceUrls":[],"facts":null}`,
-		time.Now().UTC().Format(time.RFC3339Nano), note)
-	if _, err := s.operate(t.Context(), "/events/append", event); accept(err) {
+	if _, err := s.operate(t.Context(), "/events/append", linkCheck("maple-scribe", note)); accept(err) {
 		w.events = append(w.events, note)
 	}
 	if s.link("gateway", "billing") == nil {
@@ -196,11 +175,34 @@ func (s *stack) buy(ctx context.Context, account string) error {
 	return nil
 }
 
+// hasPlan waits until an account has the plan that it paid for.
+func (s *stack) hasPlan(t testing.TB, key issued) {
+	t.Helper()
+	eventually(t, "the account has what it paid for", func() bool {
+		return get(t, s.url, key.Key, historyPath).StatusCode == http.StatusOK
+	})
+}
+
 // succeeds waits until each write of a whole round is acknowledged.
 func (w *writes) succeeds(t *testing.T) {
 	t.Helper()
 	before := w.rounds.Load()
 	eventually(t, "an operator's writes are acknowledged", func() bool { return w.rounds.Load() > before+1 })
+}
+
+// rejected waits until n more writes have failed.
+func (w *writes) rejected(t *testing.T, n int64) {
+	t.Helper()
+	before := w.failed.Load()
+	eventually(t, "writes are rejected", func() bool { return w.failed.Load() >= before+n })
+}
+
+// requireUnavailable checks the messages of all failed writes.
+func (w *writes) requireUnavailable(t *testing.T) {
+	t.Helper()
+	for _, message := range w.messages {
+		require.Contains(t, message, "unavailable")
+	}
 }
 
 func (w *writes) end() {
@@ -213,24 +215,20 @@ func (s *stack) has(t *testing.T, w *writes) {
 	t.Helper()
 	for i, gateway := range s.gateways {
 		for _, key := range w.keys {
-			a := decided(t, gateway, call{path: "/api/v1/opportunities?limit=100", key: key.Key})
+			a := decided(t, gateway, key.Key, listPath+"?limit=100")
 			require.Equal(t, http.StatusOK, a.StatusCode, "gateway %d: %s", i, a.body)
 			require.Equal(t, 100, decode[api.OpportunityList](t, a).Pagination.Limit, "the account was upgraded")
 		}
 		for _, key := range w.revoked {
-			require.Equal(t, http.StatusUnauthorized,
-				decided(t, gateway, call{path: "/api/v1/opportunities", key: key.Key}).StatusCode)
+			require.Equal(t, http.StatusUnauthorized, decided(t, gateway, key.Key, listPath).StatusCode)
 		}
 	}
-	for i, key := range w.paid {
-		eventually(t, "the account has the plan", func() bool {
-			a := do(t, s.rotate(i), call{path: "/api/v1/opportunities?limit=100", key: key.Key})
-			return a.StatusCode == http.StatusOK && decode[api.OpportunityList](t, a).Pagination.Limit == 100
-		})
+	for _, key := range w.paid {
+		s.hasPlan(t, key)
 	}
 	notes := map[string]bool{}
 	key := s.issue(t, api.Commercial).Key
-	for _, p := range walk(t, s.url, key, "/api/v1/opportunities/maple-scribe/history?limit=100", eventPage) {
+	for _, p := range walk(t, s.url, key, historyPath+"?limit=100", eventPage) {
 		for _, e := range p.Data {
 			notes[e.Note] = true
 		}

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -19,23 +18,18 @@ func TestFaultsRedisFailover(t *testing.T) {
 	t.Parallel()
 	row := newResult(t, "Redis primary is killed, Sentinels promote a replica that lags",
 		"over-grant at most the calls within the lag; a key revoked within it never gets 200; normal without a repair")
-	const limit = 20
+	const limit = 20 // of a free account
 	primary := redistest.Start(t)
 	replica := primary.Replica()
-	s := newStackOn(t, parts{redis: redistest.SentinelURL(primary.Sentinels(3, 3*time.Second))},
-		fmt.Sprintf("OPPORTUNITY_TIERS=commercial=10000/1000000/100,free=%d/1000000/10", limit),
-		"OPPORTUNITY_SERVICE_CAPACITY=10000000")
-	s.fill(t, sample(t))
-	readers, revoked, greedy := s.readers(t), s.issue(t, api.Commercial), s.issue(t, api.Free)
-	for _, gateway := range s.gateways { // each gateway knows the key
-		require.Equal(t, http.StatusOK, decided(t, gateway, call{path: readers[0].path, key: revoked.Key}).StatusCode)
-	}
+	s, readers := newStackWithReaders(t, parts{redis: redistest.SentinelURL(primary.Sentinels(3, 3*time.Second))})
+	revoked, greedy := s.issue(t, api.Commercial), s.issue(t, api.Free)
+	s.knows(t, revoked)
 	honest := s.send(t, rate(), readers)
 	honest.succeeds()
 
 	detached := time.Now()
 	replica.Detach()
-	flood := s.send(t, rate(), []caller{{kind: listCall, path: readers[0].path, keys: []issued{greedy}}})
+	flood := s.send(t, rate(), []caller{{kind: listCall, path: listPath, keys: []issued{greedy}}})
 	s.verb(t, "", "keys", "revoke", revoked.ID)
 	revocation := time.Now()
 	honest.next(rate())
@@ -43,7 +37,7 @@ func TestFaultsRedisFailover(t *testing.T) {
 	primary.Stop()
 	// The first calls since the revocation: until now the gateways have no reason to look the key
 	// up again.
-	victim := s.send(t, rate(), []caller{{kind: listCall, path: readers[0].path, keys: []issued{revoked}}})
+	victim := s.send(t, rate(), []caller{{kind: listCall, path: listPath, keys: []issued{revoked}}})
 	back := honest.succeeds()
 	honest.next(duration())
 	require.True(t, replica.IsPrimary())

@@ -17,7 +17,7 @@ import (
 // TestFaultsRedis kills Redis, and moves its clock, under steady traffic.
 func TestFaultsRedis(t *testing.T) {
 	t.Parallel()
-	s, readers := newStackWithReaders(t)
+	s, readers := newStackWithReaders(t, parts{})
 	t.Run("Redis is killed", func(t *testing.T) { s.killedRedis(t, readers) })
 	t.Run("clock of Redis", func(t *testing.T) { s.movedClock(t, readers) })
 }
@@ -97,12 +97,7 @@ type loss struct {
 // killRedis kills Redis under traffic, for the time of n calls, and starts it again.
 func (s *stack) killRedis(t *testing.T, readers []caller, n int) (l loss) {
 	t.Helper()
-	counted := func() int {
-		calls, err := s.redis.Client().HGet(t.Context(), counter.Day(counter.DayOf(time.Now())), counter.ServiceField).Int()
-		require.NoError(t, err)
-		return calls
-	}
-	before := counted()
+	before := s.counted(t)
 	tr := s.send(t, rate(), readers)
 	tr.succeeds()
 	tr.next(2 * rate())
@@ -133,7 +128,7 @@ func (s *stack) killRedis(t *testing.T, readers []caller, n int) (l loss) {
 		l.failed++
 		l.normal = max(l.normal, c.from.Sub(replies))
 	}
-	l.forgotten = max(0, admitted-(counted()-before))
+	l.forgotten = max(0, admitted-(s.counted(t)-before))
 	return l
 }
 
@@ -143,27 +138,21 @@ func (s *stack) movedClock(t *testing.T, readers []caller) {
 		t.Run(by.String(), func(t *testing.T) {
 			row := newResult(t, fmt.Sprintf("the clock of Redis moves by %v and back", by),
 				"at most 20 calls of an account with a limit of 20 within any 60 s")
-			greedy := []caller{{kind: listCall, path: "/api/v1/opportunities", keys: []issued{s.issue(t, api.Free)}}}
-			flood, honest := s.send(t, rate(), greedy), s.send(t, rate(), readers)
-			honest.succeeds()
-			begin := time.Now()
-			s.moveRedisClock(t, by)
-			honest.next(duration())
-			end := time.Now()
-			s.moveRedisClock(t, 0)
-			back := honest.succeeds()
-			honest.next(duration())
-			calls, all := honest.end(), flood.end()
+			greedy := []caller{{kind: listCall, path: listPath, keys: []issued{s.issue(t, api.Free)}}}
+			flood := s.send(t, rate(), greedy)
+			e := s.during(t, readers, duration(), func() { s.moveRedisClock(t, by) }, func() { s.moveRedisClock(t, 0) })
+			flood.next(duration())
+			all := flood.end()
 			require.LessOrEqual(t, mostIn(all, time.Minute), 20)
 			var wrong int
 			for _, c := range readers {
-				by := counts(between(calls, c.kind, begin, back))
+				by := counts(e.untilBack(c.kind))
 				wrong += by[http.StatusServiceUnavailable] + by[http.StatusTooManyRequests]
 				delete(by, http.StatusServiceUnavailable)
 				require.Equal(t, []int{http.StatusOK}, keysOf(by))
 			}
 			row.set("%d; %d calls of others answered 503 or 429, the last %.1f s after the clock was right again",
-				mostIn(all, time.Minute), wrong, back.Sub(end).Seconds())
+				mostIn(all, time.Minute), wrong, e.recovery())
 		})
 	}
 }

@@ -36,11 +36,7 @@ var restores = []struct {
 // of a size may be published, and an owner must not be ready until an operator has decided.
 func TestFaultsRestore(t *testing.T) {
 	t.Parallel()
-	s := newStackOn(t, parts{billing: true}, "OPPORTUNITY_TIERS=commercial=10000/1000000/100",
-		"OPPORTUNITY_SERVICE_CAPACITY=10000000",
-		fmt.Sprintf("OPPORTUNITY_HISTORY_SIGNING_KEY=%064d", 1))
-	s.fill(t, sample(t))
-	readers := s.readers(t)
+	s, readers := newStackWithReaders(t, parts{billing: true}, fmt.Sprintf("OPPORTUNITY_HISTORY_SIGNING_KEY=%064d", 1))
 	signed := map[string]string{} // root by origin and size of a checkpoint
 	for _, r := range restores {
 		if !r.short && campaign == 0 {
@@ -74,12 +70,8 @@ type restored struct {
 func (f *restored) run(readers []caller, row *result) {
 	t := f.t
 	f.revoked, f.suspended = f.issue(t, api.Commercial), f.issue(t, api.Commercial)
-	dead := []caller{{kind: "dead", path: "/api/v1/opportunities", keys: []issued{f.revoked, f.suspended}}}
-	for _, gateway := range f.gateways {
-		for _, key := range dead[0].keys {
-			require.Equal(t, http.StatusOK, decided(t, gateway, call{path: dead[0].path, key: key.Key}).StatusCode)
-		}
-	}
+	dead := []caller{{kind: "dead", path: listPath, keys: []issued{f.revoked, f.suspended}}}
+	f.knows(t, dead[0].keys...)
 	if slices.Contains(f.stores, "authquota") {
 		f.person = f.signUp(t, fmt.Sprintf("ada-%d@example.org", time.Now().UnixMilli()))
 		f.person.post(http.StatusSeeOther, "/account/forgot", "email", f.person.email)
@@ -89,7 +81,7 @@ func (f *restored) run(readers []caller, row *result) {
 		f.paid = f.bought()
 	}
 	f.checkpoint()
-	events := f.events()
+	events := f.eventCount(t, f.reader)
 	restores := []func(){}
 	for _, store := range f.stores {
 		restores = append(restores, f.backup(store))
@@ -105,13 +97,12 @@ func (f *restored) run(readers []caller, row *result) {
 	set := time.Now()
 	owners := slices.DeleteFunc(slices.Clone(f.stores), func(store string) bool { return store == "redis" })
 	for _, owner := range owners {
-		eventually(t, owner+" is not ready",
-			func() bool { return strings.Contains(f.readiness(owner), api.SetBackCondition) })
+		eventually(t, owner+" is not ready", func() bool { return f.isSetBack(t, owner) })
 	}
 	noticed := time.Now()
 	honest.next(duration())
 	for _, owner := range owners {
-		require.Contains(t, f.readiness(owner), api.SetBackCondition, "no operator has decided")
+		require.True(t, f.isSetBack(t, owner), "no operator has decided")
 	}
 	if f.paid.Key != "" {
 		require.Error(t, f.buy(t.Context(), f.issue(t, api.Free).Account), "a restored database must not sell")
@@ -123,12 +114,12 @@ func (f *restored) run(readers []caller, row *result) {
 	for _, owner := range owners {
 		f.recover(owner)
 	}
-	f.ready()
+	f.ready(t)
 	back := honest.succeeds()
 	f.requireDead()
 	f.requireUsed()
 	if f.paid.Key != "" {
-		require.Equal(t, http.StatusOK, do(t, f.url, call{path: historyPath, key: f.paid.Key}).StatusCode)
+		f.hasPlan(t, f.paid)
 		f.bought()
 	}
 	calls, dying := honest.end(), late.end()
@@ -149,7 +140,7 @@ func (f *restored) run(readers []caller, row *result) {
 	if !slices.Contains(owners, "history") {
 		events++
 	}
-	eventually(t, "the catalog has the statuses of history", func() bool { return f.events() == events })
+	f.awaitEvents(t, f.reader, events) // the catalog has the statuses of history
 	f.checkpoint()
 	row.set("0 of %d calls succeed; noticed after %.1f s; %s; normal %.1f s after the decision", len(dying),
 		noticed.Sub(set).Seconds(),
@@ -165,7 +156,7 @@ func (f *restored) backup(store string) (restore func()) {
 	l.cut()
 	replace := storetest.Backup(f.t, f.databases[store])
 	l.repair()
-	f.ready()
+	f.ready(f.t)
 	return func() {
 		l.cut()
 		replace()
@@ -215,11 +206,10 @@ func (f *restored) act(events int) {
 		f.bought()
 	}
 	f.verb(t, "", "accounts", "suspend", f.suspended.Account, "--reason", "test")
-	f.verb(t, `{"slug":"maple-scribe","checkedAt":"`+time.Now().UTC().Format(time.RFC3339)+`","checkType":"application-link","outcome":"reachable",`+
-		`"sourceUrls":["https://maple.example/"],"note":"n"}`, "events", "append", "-")
+	f.verb(t, linkCheck("maple-scribe", "n"), "events", "append", "-")
 	f.verb(t, "", "listings", "withdraw", "prairie-code", "--reason", "test")
 	f.verb(t, "", "listings", "publish", "--yes", "prairie-code")
-	eventually(t, "the catalog has the event", func() bool { return f.events() == events+1 })
+	f.awaitEvents(t, f.reader, events+1)
 	f.checkpoint()
 	f.requireDead()
 	f.changesAreSeen(t)
@@ -230,21 +220,8 @@ func (f *restored) bought() issued {
 	f.t.Helper()
 	key := f.issue(f.t, api.Free)
 	require.NoError(f.t, f.buy(f.t.Context(), key.Account))
-	eventually(f.t, "the account has what it paid for", func() bool {
-		return do(f.t, f.url, call{path: historyPath, key: key.Key}).StatusCode == http.StatusOK
-	})
+	f.hasPlan(f.t, key)
 	return key
-}
-
-// events returns the number of events of a record that consumers see.
-func (f *restored) events() int {
-	f.t.Helper()
-	var a response
-	eventually(f.t, "the record is served", func() bool {
-		a = do(f.t, f.url, call{path: "/api/v1/opportunities/maple-scribe", key: f.reader})
-		return a.StatusCode == http.StatusOK
-	})
-	return decode[api.OpportunityDetail](f.t, a).Data.Verification.HistoryCount
 }
 
 // checkpoint reads the published checkpoint. No two have the same origin and size.
@@ -252,7 +229,7 @@ func (f *restored) checkpoint() {
 	f.t.Helper()
 	var lines []string
 	eventually(f.t, "the log is served", func() bool {
-		a := do(f.t, f.url, call{path: "/.well-known/opportunity-history/log/checkpoint"})
+		a := get(f.t, f.url, "", "/.well-known/opportunity-history/log/checkpoint")
 		lines = strings.Split(string(a.body), "\n")
 		return a.StatusCode == http.StatusOK
 	})
@@ -261,24 +238,6 @@ func (f *restored) checkpoint() {
 		require.Equal(f.t, before, lines[2], "a second checkpoint %s", of)
 	}
 	f.signed[of] = lines[2]
-}
-
-// readiness returns the response of a service to a readiness probe.
-func (f *restored) readiness(service string) string {
-	at := map[string]int{"catalog": 0, "history": 1, "authquota": 2, "billing": 3}[service]
-	resp, err := try(f.t.Context(), f.operations[at], call{path: "/readyz"})
-	if err != nil {
-		return ""
-	}
-	return string(resp.body)
-}
-
-// ready waits until every service is ready.
-func (f *restored) ready() {
-	f.t.Helper()
-	for _, address := range f.operations {
-		ready(f.t, address+"/readyz", f.processes...)
-	}
 }
 
 // recover does what the runbook says.
@@ -303,7 +262,7 @@ func (f *restored) requireDead() {
 	for _, gateway := range f.gateways {
 		for _, key := range []string{f.revoked.Key, f.suspended.Key} { // whose key is revoked, too, if the loss was accepted
 			eventually(f.t, "the key is rejected", func() bool {
-				a := do(f.t, gateway, call{path: "/api/v1/opportunities", key: key})
+				a := get(f.t, gateway, key, listPath)
 				require.NotEqual(f.t, http.StatusOK, a.StatusCode)
 				return a.code() == string(problem.RevokedAPIKey) || a.code() == string(problem.AccountSuspended)
 			})

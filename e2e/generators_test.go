@@ -24,8 +24,8 @@ func TestGeneratedClients(t *testing.T) {
 	t.Parallel()
 	d := sample(t)
 	file := filepath.Join(t.TempDir(), "openapi.yaml")
-	require.NoError(t, os.WriteFile(file, do(t, d.url, call{path: "/openapi.yaml"}).body, 0o600))
-	live := do(t, d.url, call{path: "/api/v1/opportunities?country=CA&limit=50", key: d.keys[api.Developer]})
+	require.NoError(t, os.WriteFile(file, get(t, d.url, "", "/openapi.yaml").body, 0o600))
+	live := get(t, d.url, d.keys[api.Developer], listPath+"?country=CA&limit=50")
 	var body any
 	require.NoError(t, json.Unmarshal(live.body, &body))
 	tomorrow := serveJSON(t, withMoreFields(body))

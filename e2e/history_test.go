@@ -20,10 +20,8 @@ import (
 // that verification fails with another signing key.
 func TestWhatWasServedIsWhatIsKnownOfThen(t *testing.T) {
 	t.Parallel()
-	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none")
-	u.verb(t, `{"id":"good-one","company":{"name":"Good","website":"https://good.example/"},"applicationUrl":"https://good.example/a",`+
-		`"category":"online","summary":"s","visibility":"published","sources":[{"url":"https://good.example/"}]}`, "listings",
-		"import", "-")
+	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none", generous)
+	u.verb(t, listing("good-one"), "listings", "import", "-")
 	key := u.issue(t, api.Commercial).Key
 	type served struct {
 		at           time.Time
@@ -33,7 +31,7 @@ func TestWhatWasServedIsWhatIsKnownOfThen(t *testing.T) {
 	serve := func(events int) {
 		t.Helper()
 		eventually(t, "the catalog has the event", func() bool {
-			a := do(t, u.url, call{path: "/api/v1/opportunities/good-one", key: key})
+			a := get(t, u.url, key, listPath+"/good-one")
 			if a.StatusCode != http.StatusOK {
 				return false
 			}
@@ -63,9 +61,7 @@ func TestWhatWasServedIsWhatIsKnownOfThen(t *testing.T) {
 	var states []api.VerificationStatus
 	for _, s := range seen {
 		at := s.at.Format(time.RFC3339Nano)
-		then, err := strict[api.HistorySnapshot]([]byte(u.verb(t, "", "history", "show", "good-one", "--at", at, "--output",
-			"json")))
-		require.NoError(t, err)
+		then := verbJSON[api.HistorySnapshot](t, u.deployment, "history", "show", "good-one", "--at", at)
 		require.Equal(t, s.verification, then.Verification, at)
 		states = append(states, s.verification.Status)
 	}
@@ -74,14 +70,14 @@ func TestWhatWasServedIsWhatIsKnownOfThen(t *testing.T) {
 	text := u.verb(t, "", "history", "show", "good-one")
 	require.Contains(t, text, "status         verified")
 	require.Contains(t, text, "application-link: closed")
-	_, errs, code := u.tryVerb(t, "", "history", "show", "nobody")
+	_, errs, code := u.tryVerb(t, "", "history", "show", "unknown-one")
 	require.Equal(t, 1, code)
-	require.Contains(t, errs, `unknown listing "nobody"`)
+	require.Contains(t, errs, `unknown listing "unknown-one"`)
 
 	// the public checkpoint
 	var saved string
 	eventually(t, "the checkpoint covers all events", func() bool {
-		saved = string(do(t, u.url, call{path: "/.well-known/opportunity-history/log/checkpoint"}).body)
+		saved = string(get(t, u.url, "", "/.well-known/opportunity-history/log/checkpoint").body)
 		return strings.Contains(saved, "/opportunity-history\n5\n")
 	})
 	file := filepath.Join(t.TempDir(), "saved.txt")

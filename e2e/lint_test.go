@@ -15,7 +15,7 @@ import (
 func TestLintersReportNothing(t *testing.T) {
 	t.Parallel()
 	d := sample(t)
-	served := string(do(t, d.url, call{path: "/openapi.yaml"}).body)
+	served := string(get(t, d.url, "", "/openapi.yaml").body)
 	// Redocly warns about servers on localhost.
 	served = strings.ReplaceAll(served, d.url, "https://api.opportunity.example")
 	file := filepath.Join(t.TempDir(), "openapi.yaml")

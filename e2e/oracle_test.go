@@ -151,7 +151,7 @@ func TestFilters(t *testing.T) {
 	t.Parallel()
 	d := shared(t)
 	commercial := spend(d, api.Commercial)
-	all := list(t, d.url, commercial.next(t), "/api/v1/opportunities?limit=100")
+	all := list(t, d.url, commercial.next(t), listPath+"?limit=100")
 	require.Greater(t, len(all), 60)
 	require.Equal(t, expect(all, nil), ids(all), "order")
 	choices := values(all)
@@ -169,7 +169,7 @@ func TestFilters(t *testing.T) {
 		want, page := expect(from, params), 1
 		for got := []string{}; ; page++ {
 			query.Set("page", strconv.Itoa(page))
-			body := decode[api.OpportunityList](t, do(t, d.url, call{path: path + "?" + query.Encode(), key: keys.next(t)}))
+			body := read[api.OpportunityList](t, d.url, keys.next(t), path+"?"+query.Encode())
 			got = append(got, ids(body.Data)...)
 			effective := min(limit, keys.tier.PageSize)
 			require.Equal(t, api.Pagination{
@@ -207,19 +207,19 @@ func TestFilters(t *testing.T) {
 			if !allowed(params) {
 				delete(params, "province")
 			}
-			path := rapid.SampledFrom([]string{"/api/v1/opportunities", "/api/jobs"}).Draw(r, "path")
+			path := rapid.SampledFrom([]string{listPath, "/api/jobs"}).Draw(r, "path")
 			check(t, commercial, all, path, params, rapid.IntRange(7, 100).Draw(r, "limit"))
 		})
 	})
 	t.Run("free", func(t *testing.T) {
 		free, set := spend(d, api.Free), freeSet(all)
 		require.Len(t, set, 10)
-		check(t, free, set, "/api/v1/opportunities", nil, 10)
-		check(t, free, set, "/api/v1/opportunities", nil, 100)
+		check(t, free, set, listPath, nil, 10)
+		check(t, free, set, listPath, nil, 100)
 		check(t, free, set, "/api/jobs", nil, 3)
 		for _, name := range names {
 			for _, v := range choices[name] {
-				check(t, free, set, "/api/v1/opportunities", map[string]string{name: v}, 10)
+				check(t, free, set, listPath, map[string]string{name: v}, 10)
 			}
 		}
 		for _, o := range all[:20] {
@@ -227,12 +227,11 @@ func TestFilters(t *testing.T) {
 			if slices.Contains(ids(set), o.ID) {
 				want = 200
 			}
-			require.Equal(t, want, do(t, d.url, call{path: "/api/v1/opportunities/" + o.ID, key: free.next(t)}).StatusCode, o.ID)
+			require.Equal(t, want, get(t, d.url, free.next(t), listPath+"/"+o.ID).StatusCode, o.ID)
 		}
 	})
 	t.Run("tier caps", func(t *testing.T) {
-		body := decode[api.OpportunityList](t,
-			do(t, d.url, call{path: "/api/v1/opportunities?limit=100", key: d.issue(t, api.Developer).Key}))
+		body := read[api.OpportunityList](t, d.url, d.issue(t, api.Developer).Key, listPath+"?limit=100")
 		require.Equal(t, 50, body.Pagination.Limit)
 		require.Len(t, body.Data, 50)
 		require.Equal(t, fmt.Sprintf("%s/api/v1/opportunities?page=2&limit=50", d.url), *body.Pagination.Next)
@@ -245,13 +244,12 @@ func TestRecordsAgree(t *testing.T) {
 	t.Parallel()
 	d := shared(t)
 	keys := spend(d, api.Commercial)
-	for _, o := range list(t, d.url, keys.next(t), "/api/v1/opportunities?limit=100") {
-		detail := decode[api.OpportunityDetail](t,
-			do(t, d.url, call{path: "/api/v1/opportunities/" + o.ID, key: keys.next(t)}))
+	for _, o := range list(t, d.url, keys.next(t), listPath+"?limit=100") {
+		detail := read[api.OpportunityDetail](t, d.url, keys.next(t), listPath+"/"+o.ID)
 		require.Equal(t, o, detail.Data)
 
 		var events []api.VerificationEvent
-		for _, p := range walk(t, d.url, keys.next(t), "/api/v1/opportunities/"+o.ID+"/history?limit=100", eventPage) {
+		for _, p := range walk(t, d.url, keys.next(t), listPath+"/"+o.ID+"/history?limit=100", eventPage) {
 			events = append(events, p.Data...)
 		}
 		require.Len(t, events, o.Verification.HistoryCount, o.ID)

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"filippo.io/torchwood"
 	"github.com/stretchr/testify/require"
@@ -31,29 +30,23 @@ func TestEventIsProvedToAReaderOutside(t *testing.T) {
 	dir, backup := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "backup")
 	settings := []string{"OPPORTUNITY_LINK_CHECKS=false", "OPPORTUNITY_HISTORY_LOG_NAME=opportunity.example/log"}
 	u := upWith(t, dir, "none", settings...)
-	u.verb(t, `{"id":"good-one","company":{"name":"Good","website":"https://good.example/"},"applicationUrl":"https://good.example/a",`+
-		`"category":"online","summary":"s","visibility":"published","sources":[{"url":"https://good.example/"}]}`, "listings",
-		"import", "-")
-	check := func(note string) string {
-		at := time.Now().UTC().Add(-time.Hour).Format(time.RFC3339)
-		return `{"slug":"good-one","sourceUrls":["https://good.example/"],"note":"` + note + `","checkedAt":"` + at +
-			`","checkType":"application-link","outcome":"reachable"}`
-	}
-	read := func(path string) (r response) { // polls use up what a network may read without a key
+	u.verb(t, listing("good-one"), "listings", "import", "-")
+	check := func(note string) string { return linkCheck("good-one", note) }
+	published := func(path string) (r response) { // polls use up what a network may read without a key
 		eventually(t, "the network may read", func() bool {
-			r = do(t, u.url, call{path: "/.well-known/opportunity-history" + path})
+			r = get(t, u.url, "", "/.well-known/opportunity-history"+path)
 			return r.StatusCode != http.StatusTooManyRequests
 		})
 		return r
 	}
-	checkpoint := func() string { return string(read("/log/checkpoint").body) }
+	checkpoint := func() string { return string(published("/log/checkpoint").body) }
 	u.verb(t, check("first"), "events", "append", "-")
 	eventually(t, "the first event is covered",
 		func() bool { return strings.HasPrefix(checkpoint(), "opportunity.example/log\n1\n") })
 	document := decode[struct {
 		Origin, Checkpoint    string
 		PublicKeys, Witnesses []string
-	}](t, read(""))
+	}](t, published(""))
 	logKey := document.PublicKeys[0]
 	require.True(t, strings.HasPrefix(logKey, "opportunity.example/log+"), logKey)
 	u.interrupt(t)
@@ -73,8 +66,8 @@ func TestEventIsProvedToAReaderOutside(t *testing.T) {
 	}
 	eventually(t, "the second event is cosigned", cosigned("2"))
 	key := u.issue(t, api.Commercial).Key
-	event := decode[api.EventList](t, do(t, u.url, call{path: "/api/v1/opportunities/good-one/history", key: key})).Data[0]
-	proof := read("/log/proof/" + event.ID)
+	event := read[api.EventList](t, u.url, key, listPath+"/good-one/history").Data[0]
+	proof := published("/log/proof/" + event.ID)
 	require.Equal(t, http.StatusOK, proof.StatusCode)
 	samples, err := goSamples() // with the command of the SDKs
 	require.NoError(t, err)

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -29,7 +28,7 @@ func TestLimitsAreExactOverThreeGateways(t *testing.T) {
 			limit := tier.Limits.PerMinute
 			got := map[int]int{}
 			send := func(n int, key string) {
-				by, responses := statuses(t, n, s.rotate, call{path: "/api/v1/opportunities?limit=1", key: key})
+				by, responses := s.statuses(t, n, key, listPath+"?limit=1")
 				for status, count := range by {
 					got[status] += count
 				}
@@ -54,7 +53,7 @@ func TestLimitsAreExactOverThreeGateways(t *testing.T) {
 			require.LessOrEqual(t, got[200], limit)
 			require.GreaterOrEqual(t, got[200]+got[503], limit)
 			// a rejected request changes no counter
-			refused := decided(t, s.gateways[2], call{path: "/api/v1/opportunities", key: key.Key})
+			refused := decided(t, s.gateways[2], key.Key, listPath)
 			require.Equal(t, http.StatusTooManyRequests, refused.StatusCode)
 			require.Equal(t, tier.Limits.PerDay-limit, refused.remaining(t))
 		})
@@ -72,10 +71,10 @@ func TestServiceCapacity(t *testing.T) {
 	const capacity = 25
 	s := newStack(t, fmt.Sprintf("OPPORTUNITY_SERVICE_CAPACITY=%d", capacity))
 	a, b := s.issue(t, api.Commercial), s.issue(t, api.Developer)
-	require.Equal(t, http.StatusOK, decided(t, s.gateways[1], call{path: "/api/v1/opportunities", key: a.Key}).StatusCode)
-	by, _ := statuses(t, 19, s.rotate, call{path: "/api/v1/opportunities", key: a.Key})
+	require.Equal(t, http.StatusOK, decided(t, s.gateways[1], a.Key, listPath).StatusCode)
+	by, _ := s.statuses(t, 19, a.Key, listPath)
 	require.Equal(t, map[int]int{200: 19}, by)
-	by, responses := statuses(t, 20, s.rotate, call{path: "/api/v1/opportunities", key: b.Key})
+	by, responses := s.statuses(t, 20, b.Key, listPath)
 	require.Equal(t, map[int]int{200: capacity - 20, 429: 40 - capacity}, by)
 	for _, refused := range responses {
 		if refused.StatusCode == http.StatusTooManyRequests {
@@ -90,7 +89,7 @@ func TestServiceCapacity(t *testing.T) {
 	s.usedToday(t, a.Account, 20)
 	s.usedToday(t, b.Account, capacity-20)
 	s.redis.Flush()
-	refused := decided(t, s.gateways[1], call{path: "/api/v1/opportunities", key: a.Key})
+	refused := decided(t, s.gateways[1], a.Key, listPath)
 	require.Equal(t, string(problem.ServiceCapacityReached), refused.code())
 	require.Equal(t, 10000-20, refused.remaining(t))
 }
@@ -98,31 +97,19 @@ func TestServiceCapacity(t *testing.T) {
 // usedToday waits until authquota has recorded the account's usage of today.
 func (d deployment) usedToday(t testing.TB, account string, used int) {
 	t.Helper()
-	type accounts struct {
-		Accounts []struct {
-			ID        string `json:"id"`
-			UsedToday int    `json:"usedToday"`
-		} `json:"accounts"`
-	}
 	eventually(t, fmt.Sprintf("the ledger has %d calls of %s", used, account), func() bool {
-		var all accounts
-		require.NoError(t, json.Unmarshal([]byte(d.verb(t, "", "accounts", "list", "--output", "json")), &all))
-		for _, a := range all.Accounts {
-			if a.ID == account {
-				return a.UsedToday == used
-			}
-		}
-		return false
+		a := verbJSON[api.AccountDetail](t, d, "accounts", "show", account)
+		return a.UsedToday == used
 	})
 }
 
-// decided makes a GET until the limits of its key are decided. A gateway waits 0.2 seconds for
+// decided repeats a GET until the limits of its key are decided. A gateway waits 0.2 seconds for
 // Redis, which a machine with other work may take longer for: then it responds with 503 without
 // limits.
-func decided(t testing.TB, gateway string, c call) (a response) {
+func decided(t testing.TB, gateway, key, path string) (a response) {
 	t.Helper()
 	eventually(t, "the limits of a call are decided", func() bool {
-		a = do(t, gateway, c)
+		a = get(t, gateway, key, path)
 		return a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("X-RateLimit-Limit") != ""
 	})
 	return a
@@ -134,14 +121,13 @@ func TestDay(t *testing.T) {
 	s := newStack(t, "OPPORTUNITY_TIERS=free=10/30/10")
 	key := s.issue(t, api.Free)
 	for spent := 0; spent < 30; spent += 10 {
-		require.Equal(t, http.StatusOK,
-			decided(t, s.gateways[1], call{path: "/api/v1/opportunities", key: key.Key}).StatusCode)
-		by, _ := statuses(t, 9, s.rotate, call{path: "/api/v1/opportunities", key: key.Key})
+		require.Equal(t, http.StatusOK, decided(t, s.gateways[1], key.Key, listPath).StatusCode)
+		by, _ := s.statuses(t, 9, key.Key, listPath)
 		require.Equal(t, map[int]int{200: 9}, by)
 		s.usedToday(t, key.Account, spent+10)
 		s.redis.Flush()
 	}
-	refused := decided(t, s.gateways[1], call{path: "/api/v1/opportunities", key: key.Key})
+	refused := decided(t, s.gateways[1], key.Key, listPath)
 	require.Equal(t, string(problem.DailyLimitReached), refused.code())
 	require.Zero(t, refused.remaining(t))
 }
@@ -152,66 +138,41 @@ func TestChangesHoldOnTheNextRequest(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	s.fill(t, sample(t))
-	history := call{path: "/api/v1/opportunities/maple-scribe/history"}
-	plain := call{path: "/api/v1/opportunities"}
-	everywhere := func(key issued, c call, status int, code problem.Code) {
+	everywhere := func(key issued, path string, status int, code problem.Code) {
 		t.Helper()
-		c.key = key.Key
 		for _, gateway := range s.gateways {
-			a := decided(t, gateway, c)
+			a := decided(t, gateway, key.Key, path)
 			require.Equal(t, status, a.StatusCode, "%s", a.body)
 			require.Equal(t, string(code), a.code())
 		}
 	}
 	key := s.issue(t, api.Commercial)
-	other, err := strict[issued]([]byte(s.verb(t, "", "keys", "issue", "--account", key.Account, "--use-case",
-		"second key", "--output", "json")))
-	require.NoError(t, err)
-	everywhere(key, plain, 200, "")
-	everywhere(other, plain, 200, "")
+	other := verbJSON[issued](t, s.deployment, "keys", "issue", "--account", key.Account, "--use-case", "second key")
+	everywhere(key, listPath, 200, "")
+	everywhere(other, listPath, 200, "")
 
 	s.verb(t, "", "accounts", "suspend", key.Account, "--reason", "test")
-	everywhere(key, plain, 403, problem.AccountSuspended)
-	everywhere(other, plain, 403, problem.AccountSuspended)
+	everywhere(key, listPath, 403, problem.AccountSuspended)
+	everywhere(other, listPath, 403, problem.AccountSuspended)
 	s.verb(t, "", "accounts", "resume", key.Account, "--reason", "test")
-	everywhere(key, history, 200, "")
+	everywhere(key, historyPath, 200, "")
 
 	s.verb(t, "", "accounts", "grant", key.Account, "developer")
-	used := decided(t, s.url, call{path: plain.path, key: key.Key})
+	used := decided(t, s.url, key.Key, listPath)
 	require.Equal(t, 1000-10, used.remaining(t), "a change of tier keeps the usage")
 
 	third := s.issue(t, api.Commercial)
-	everywhere(third, history, 200, "")
+	everywhere(third, historyPath, 200, "")
 	s.verb(t, "", "accounts", "grant", third.Account, "free")
-	everywhere(third, history, 402, problem.SubscriptionRequired)
-	require.Equal(t, "100", decided(t, s.url, call{path: plain.path, key: third.Key}).Header.Get("X-RateLimit-Limit"))
+	everywhere(third, historyPath, 402, problem.SubscriptionRequired)
+	require.Equal(t, "100", decided(t, s.url, third.Key, listPath).Header.Get("X-RateLimit-Limit"))
 
 	s.verb(t, "", "keys", "revoke", key.ID)
-	everywhere(key, plain, 401, problem.RevokedAPIKey)
-	everywhere(other, plain, 200, "")
+	everywhere(key, listPath, 401, problem.RevokedAPIKey)
+	everywhere(other, listPath, 200, "")
 	s.verb(t, "", "keys", "revoke", key.ID) // revoking twice is not an error
 
 	_, errs, code := s.tryVerb(t, "", "keys", "revoke", "no-such-key")
 	require.Equal(t, 1, code)
 	require.NotEmpty(t, errs)
-}
-
-// TestKeyLife checks that a key expires automatically.
-func TestKeyLife(t *testing.T) {
-	t.Parallel()
-	s := newStack(t)
-	key, err := strict[issued]([]byte(s.verb(t, "", "keys", "issue", "--tier", "commercial", "--use-case", "short",
-		"--expires-in", "1s", "--output", "json")))
-	require.NoError(t, err)
-	expires, err := time.Parse(time.RFC3339, key.Expires)
-	require.NoError(t, err)
-	eventually(t, "the key has expired", func() bool {
-		a := decided(t, s.url, call{path: "/api/v1/opportunities", key: key.Key})
-		if a.StatusCode == http.StatusOK {
-			return false
-		}
-		require.Equal(t, string(problem.ExpiredAPIKey), a.code())
-		return true
-	})
-	require.False(t, time.Now().Before(expires))
 }

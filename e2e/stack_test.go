@@ -3,6 +3,8 @@ package e2e
 import (
 	"database/sql"
 	"encoding/json"
+	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -34,8 +36,9 @@ const (
 type stack struct {
 	deployment // of the first gateway
 
+	services   []string            // without the gateway
 	gateways   []string            // public addresses
-	operations []string            // addresses of the operations ports
+	operations []string            // addresses of the operations ports: of the services, then of the gateways
 	settings   map[string][]string // by service; of the last gateway
 	mail       string              // folder with the mails that authquota has sent
 	publicURL  string              // in mails and pages; the first gateway's address when the stack started
@@ -110,7 +113,8 @@ type assembly struct {
 func newAssembly(t testing.TB, at parts, services, settings []string) *assembly {
 	t.Helper()
 	s := &stack{
-		clocks: at.clocks, mail: t.TempDir(), settings: map[string][]string{}, databases: map[string]string{},
+		services: services, clocks: at.clocks, mail: t.TempDir(),
+		settings: map[string][]string{}, databases: map[string]string{},
 		links: map[[2]string]*link{}, relays: map[string]*storetest.Proxy{},
 	}
 	a := &assembly{stack: s, t: t, at: at, listen: map[string]string{}, addresses: map[string]string{}}
@@ -209,6 +213,44 @@ func (s *stack) process(t testing.TB, service string) *process {
 	return s.processes[at]
 }
 
+// restart starts the process of a service, or the first of the gateways, again.
+func (s *stack) restart(t testing.TB, service string) {
+	t.Helper()
+	old := s.process(t, service)
+	s.processes[slices.Index(s.processes, old)] = start(t, old.cmd.Env, old.cmd.Path, old.cmd.Args[1:]...)
+}
+
+// ready waits until every process is ready.
+func (s *stack) ready(t testing.TB) {
+	t.Helper()
+	for _, address := range s.operations {
+		ready(t, address+"/readyz", s.processes...)
+	}
+}
+
+// isSetBack reports whether a service does not serve because its database is older than what others
+// have seen of it.
+func (s *stack) isSetBack(t testing.TB, service string) bool {
+	t.Helper()
+	a, err := try(t.Context(), s.operations[slices.Index(s.services, service)], call{path: "/readyz"})
+	return err == nil && strings.Contains(string(a.body), api.SetBackCondition)
+}
+
+// eventCount returns the number of events of the record of the sample that consumers see.
+func (s *stack) eventCount(t testing.TB, key string) int {
+	t.Helper()
+	return read[api.OpportunityDetail](t, s.url, key, recordPath).Data.Verification.HistoryCount
+}
+
+// awaitEvents waits until the record of the sample is served with n events.
+func (s *stack) awaitEvents(t testing.TB, key string, n int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("the record has %d events", n), func() bool {
+		a := get(t, s.url, key, recordPath)
+		return a.StatusCode == http.StatusOK && decode[api.OpportunityDetail](t, a).Data.Verification.HistoryCount == n
+	})
+}
+
 // tokens returns the settings of a service with its tokens.
 func tokens(service string) []string {
 	var sent, accepted []string
@@ -262,8 +304,8 @@ func (s *stack) fill(t testing.TB, from deployment) {
 	s.verb(t, from.verb(t, "", "listings", "export"), "listings", "import", "--yes", "-")
 	theirs, verified := spend(from, api.Commercial), 0
 	var events strings.Builder
-	for _, o := range list(t, from.url, theirs.next(t), "/api/v1/opportunities?limit=100") {
-		for _, p := range walk(t, from.url, theirs.next(t), "/api/v1/opportunities/"+o.ID+"/history?limit=100", eventPage) {
+	for _, o := range list(t, from.url, theirs.next(t), listPath+"?limit=100") {
+		for _, p := range walk(t, from.url, theirs.next(t), listPath+"/"+o.ID+"/history?limit=100", eventPage) {
 			for _, e := range p.Data {
 				line, err := json.Marshal(e)
 				require.NoError(t, err)
@@ -278,8 +320,7 @@ func (s *stack) fill(t testing.TB, from deployment) {
 	ours := spend(s.deployment, api.Commercial)
 	for _, gateway := range s.gateways {
 		eventually(t, "the events show", func() bool {
-			got := decode[api.OpportunityList](t,
-				do(t, gateway, call{path: "/api/v1/opportunities?checked_after=2000-01-01", key: ours.next(t)}))
+			got := read[api.OpportunityList](t, gateway, ours.next(t), listPath+"?checked_after=2000-01-01")
 			return got.Pagination.Total == verified
 		})
 	}
@@ -309,16 +350,18 @@ func (s *stack) changesAreSeen(t testing.TB) {
 	}
 }
 
-// statuses sends n requests, 32 at a time, and counts responses by status. where returns the
-// gateway of the i-th request.
-func statuses(t testing.TB, n int, where func(i int) string, c call) (byStatus map[int]int, responses []response) {
+// statuses sends n GETs to the gateways in turn, 32 at a time, and counts responses by status.
+func (s *stack) statuses(t testing.TB, n int, key, path string) (byStatus map[int]int, responses []response) {
 	t.Helper()
 	responses = make([]response, n)
 	errs := make([]error, n)
 	var all errgroup.Group
 	all.SetLimit(32)
 	for i := range n {
-		all.Go(func() error { responses[i], errs[i] = try(t.Context(), where(i), c); return nil })
+		all.Go(func() error {
+			responses[i], errs[i] = try(t.Context(), s.rotate(i), call{path: path, key: key})
+			return nil
+		})
 	}
 	_ = all.Wait()
 	byStatus = map[int]int{}
@@ -327,6 +370,16 @@ func statuses(t testing.TB, n int, where func(i int) string, c call) (byStatus m
 		byStatus[responses[i].StatusCode]++
 	}
 	return byStatus, responses
+}
+
+// knows makes each gateway cache keys.
+func (s *stack) knows(t testing.TB, keys ...issued) {
+	t.Helper()
+	for _, key := range keys {
+		for _, gateway := range s.gateways {
+			require.Equal(t, http.StatusOK, decided(t, gateway, key.Key, listPath).StatusCode)
+		}
+	}
 }
 
 func (s *stack) rotate(i int) string { return s.gateways[i%len(s.gateways)] }

@@ -55,16 +55,29 @@ const (
 	pageCall    = "page"
 )
 
-// readers returns callers of every kind with keys of their own accounts, too many to reach a limit.
+// generous has limits that no poll of a commercial account reaches, and 20 calls in a minute for
+// free ones.
+const generous = "OPPORTUNITY_TIERS=commercial=10000/1000000/100,free=20/1000000/10"
+
+// newStackWithReaders returns a stack with the sample and generous limits, and callers.
+func newStackWithReaders(t *testing.T, at parts, settings ...string) (*stack, []caller) {
+	t.Helper()
+	s := newStackOn(t, at, append([]string{generous, "OPPORTUNITY_SERVICE_CAPACITY=10000000"}, settings...)...)
+	s.fill(t, sample(t))
+	return s, s.readers(t)
+}
+
+// readers returns callers of every kind with keys of their own accounts, which the gateways know.
 func (s *stack) readers(t testing.TB) []caller {
 	t.Helper()
 	keys := []issued{}
 	for range 4 {
 		keys = append(keys, s.issue(t, api.Commercial))
 	}
+	s.knows(t, keys...)
 	return []caller{
-		{listCall, "/api/v1/opportunities", keys}, {recordCall, "/api/v1/opportunities/maple-scribe", keys},
-		{historyCall, "/api/v1/opportunities/maple-scribe/history", keys}, {pageCall, "/account/sign-in", nil},
+		{listCall, listPath, keys}, {recordCall, recordPath, keys},
+		{historyCall, historyPath, keys}, {pageCall, "/account/sign-in", nil},
 	}
 }
 
@@ -186,6 +199,38 @@ func (tr *traffic) end() []sent {
 	return tr.calls
 }
 
+// episode holds the calls around a fault.
+type episode struct {
+	begin, end time.Time // of the fault
+	back       time.Time // when every kind of call succeeded again
+	calls      []sent    // also those before and after
+}
+
+// during makes calls while a fault lasts for n of them, and until every kind of call succeeds
+// again.
+func (s *stack) during(t testing.TB, callers []caller, n int, fail, repair func()) (e episode) {
+	t.Helper()
+	tr := s.send(t, rate(), callers)
+	tr.succeeds()
+	e.begin = time.Now()
+	fail()
+	tr.next(n)
+	e.end = time.Now()
+	repair()
+	e.back = tr.succeeds()
+	e.calls = tr.end()
+	return e
+}
+
+// of returns the calls of a kind during the fault.
+func (e episode) of(kind string) []sent { return between(e.calls, kind, e.begin, e.end) }
+
+// untilBack returns the calls of a kind until every kind succeeded again.
+func (e episode) untilBack(kind string) []sent { return between(e.calls, kind, e.begin, e.back) }
+
+// recovery returns the seconds from the repair until every kind of call succeeded.
+func (e episode) recovery() float64 { return e.back.Sub(e.end).Seconds() }
+
 // between returns the calls of a kind that were sent between two times.
 func between(calls []sent, kind string, from, to time.Time) (some []sent) {
 	for _, c := range calls {
@@ -205,14 +250,19 @@ func counts(calls []sent) map[int]int {
 	return by
 }
 
-// requireServed fails the test unless every call of a consumer got 200. Calls may also get the 503
-// of a gateway that waited 0.2 seconds for Redis on a machine with other work, without the headers
-// of limits, as long as most calls are served. In a campaign none may.
+// isLate reports whether a call got the 503 of a gateway that waited 0.2 seconds for Redis on a
+// machine with other work, which has no headers of limits. In a campaign none is excused.
+func (s sent) isLate() bool {
+	return campaign == 0 && s.status == http.StatusServiceUnavailable && !s.limited
+}
+
+// requireServed fails the test unless every call of a consumer got 200. Some may be late, as long
+// as most calls are served.
 func requireServed(t testing.TB, calls []sent, what string) {
 	t.Helper()
 	late := 0
 	for _, c := range calls {
-		if campaign == 0 && c.status == http.StatusServiceUnavailable && !c.limited {
+		if c.isLate() {
 			late++
 			continue
 		}

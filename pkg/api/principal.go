@@ -60,24 +60,10 @@ type ListingState struct {
 	Change string `json:"change,omitempty"`
 }
 
-// ListingFeed is a page of listing states after the requested sequence, in sequence order.
-type ListingFeed struct {
-	Listings  []ListingState `json:"listings"`
-	Mark      string         `json:"mark,omitempty"` // newest mark of the catalog's database
-	StartOver bool           `json:"startOver,omitempty"`
-}
-
 // UnpublishedListings has the ids of the listings that are not public, as the history knows the
 // catalog.
 type UnpublishedListings struct {
 	Listings []string `json:"listings"`
-}
-
-// SummaryFeed is a page of summaries after the requested sequence, in sequence order.
-type SummaryFeed struct {
-	Summaries []EncodedSummary `json:"summaries"`
-	Mark      string           `json:"mark,omitempty"` // newest mark of history's database
-	StartOver bool             `json:"startOver,omitempty"`
 }
 
 // KeyDigestLength is the length of a shortened key digest: the first characters of the hexadecimal

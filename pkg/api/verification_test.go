@@ -18,10 +18,10 @@ func TestFeedKeepsBytesOfSummaries(t *testing.T) {
 		var body bytes.Buffer
 		encoder := json.NewEncoder(&body)
 		encoder.SetEscapeHTML(false) // as package web does
-		require.NoError(t, encoder.Encode(api.SummaryFeed{Summaries: []api.EncodedSummary{{JSON: summary}}}))
-		var received api.SummaryFeed
+		require.NoError(t, encoder.Encode([]api.EncodedSummary{{JSON: summary}}))
+		var received []api.EncodedSummary
 		require.NoError(t, json.Unmarshal(body.Bytes(), &received))
-		require.Equal(t, []api.EncodedSummary{{Slug: "a", Sequence: 7, JSON: summary}}, received.Summaries)
+		require.Equal(t, []api.EncodedSummary{{Slug: "a", Sequence: 7, JSON: summary}}, received)
 	}
-	require.Error(t, json.Unmarshal([]byte(`{"summaries":[{"slug":1}]}`), new(api.SummaryFeed)))
+	require.Error(t, json.Unmarshal([]byte(`[{"slug":1}]`), new([]api.EncodedSummary)))
 }

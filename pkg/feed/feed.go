@@ -28,76 +28,62 @@ import (
 const PageSize = 1000
 
 const (
-	maxWait      = 25 * time.Second // for which a request is held open
-	responseTime = 10 * time.Second // for the response itself, in addition to the wait
-	// interval at which a held request checks for changes, which another replica may have made
-	poll       = time.Second
-	firstPause = 200 * time.Millisecond // after a failure or an early empty response; doubled after each further failure
-	maxPause   = 10 * time.Second
+	maxWait      = 25 * time.Second       // for which a request is held open
+	responseTime = 10 * time.Second       // for the response itself, in addition to the wait
+	firstPause   = 200 * time.Millisecond // after a failure or an early empty response; doubled after each further failure
+	maxPause     = 10 * time.Second
 )
 
 // Page is the response to a pull.
 type Page[T any] struct {
-	Changes []T
+	Changes []T `json:"changes"`
 	// newest mark of the store that the changes up to the last one, or all if there are none, are
 	// not older than
-	Mark      string
-	StartOver bool // the client must request the first page
+	Mark      string `json:"mark,omitempty"`
+	StartOver bool   `json:"startOver,omitempty"` // the client must request the first page
 }
 
-// Cursor is the position of a copy.
-type Cursor struct {
-	Position  int64  // sequence of the last saved change
-	Mark      string // of the page with that change
-	Restarted bool   // the copy has started over: data with the sequence 0 is from before
+// Source is a store that serves its changes as a feed.
+type Source[T any] struct {
+	// Verify verifies that the store has what a mark names, and returns the newest mark. lost
+	// reports that an operator gave up its generation, or that it is no mark.
+	Verify func(ctx context.Context, mark string) (newest string, lost bool, err error)
+	// Changes returns up to limit changes with a sequence above after, ordered by sequence. It fails
+	// while the store is set back, so that the client asks again after the decision of an operator.
+	Changes func(ctx context.Context, after int64, limit int) ([]T, error)
+	// Moved returns a channel that is closed when the store may have changes, or is set back.
+	Moved func() <-chan struct{}
 }
-
-// Query returns the query string of a pull.
-func (c Cursor) Query(wait time.Duration) string {
-	query := fmt.Sprintf("?after=%d&wait=%s", c.Position, wait)
-	if c.Mark != "" {
-		query += "&mark=" + c.Mark
-	}
-	return query
-}
-
-// Verify verifies that the store has what a mark names, and returns the newest mark. lost reports
-// that an operator gave up its generation, or that it is no mark.
-type Verify func(ctx context.Context, mark string) (newest string, lost bool, err error)
 
 // Serve handles one pull. It returns the changes after the requested sequence. If there are none it
-// polls changes until there are, the wait time is over, the caller disconnects, or draining is
-// closed because the server stops. changes returns up to limit changes with a sequence above after,
-// ordered by sequence; it fails while the store is set back, so that the client asks again after
-// the decision of an operator.
-func Serve[T any](r *http.Request, draining <-chan struct{}, verify Verify,
-	changes func(ctx context.Context, after int64, limit int) ([]T, error)) (Page[T], error) {
+// waits until the store has moved, the wait time is over, the caller disconnects, or draining is
+// closed because the server stops.
+func (s Source[T]) Serve(r *http.Request, draining <-chan struct{}) (Page[T], error) {
 	after, mark, wait, err := parse(r.URL.RawQuery)
 	if err != nil {
 		return Page[T]{}, err
 	}
-	newest, lost, err := verify(r.Context(), mark)
+	newest, lost, err := s.Verify(r.Context(), mark)
 	lost = lost || err == nil && beyond(after, newest)
 	if err != nil || lost && after > 0 {
 		return Page[T]{StartOver: lost}, err
 	}
 	telemetry.SetWaiting(r.Context())
-	deadline, ticker := time.NewTimer(wait), time.NewTicker(poll)
-	defer deadline.Stop()
-	defer ticker.Stop()
+	deadline := time.After(wait)
 	for waiting := wait > 0; ; {
-		page, err := changes(r.Context(), after, PageSize)
+		moved := s.Moved()
+		page, err := s.Changes(r.Context(), after, PageSize)
 		if err == nil && (len(page) > 0 || !waiting) {
 			// Verified again: the store may have been replaced since, and the page must have what
 			// the next request presents.
-			newest, lost, err = verify(r.Context(), newest)
+			newest, lost, err = s.Verify(r.Context(), newest)
 		}
 		if err != nil || len(page) > 0 || !waiting {
 			return Page[T]{Changes: page, Mark: newest, StartOver: lost}, err
 		}
 		select {
-		case <-ticker.C:
-		case <-deadline.C:
+		case <-moved:
+		case <-deadline:
 			waiting = false
 		case <-draining:
 			waiting = false
@@ -138,20 +124,24 @@ func parse(raw string) (after int64, mark string, wait time.Duration, err error)
 
 // Copy keeps a copy of another service's changes up to date.
 type Copy[T any] struct {
-	Name     string                                                   // in logs, errors and metrics
-	Fetch    func(ctx context.Context, query string) (Page[T], error) // requests a page; query is that of Query
-	Sequence func(change T) int64                                     // the change's position in the feed
-	Cursor   func(ctx context.Context) (Cursor, error)
-	// Save saves a page and moves the cursor to position and mark, in one transaction. It saves
-	// nothing unless the cursor is from: replicas pull at the same time, and a page may be older
-	// than a start over.
-	Save func(ctx context.Context, from Cursor, changes []T, to Cursor) error
-	// StartOver moves the cursor to the beginning, and sets the sequences of all data to 0, unless
-	// the cursor is no longer from.
-	StartOver func(ctx context.Context, from Cursor) error
-	// Prune deletes the data from before the copy started over that was not replaced. It is called
-	// when the copy is complete.
-	Prune func(ctx context.Context) error
+	Name     string                                                // in logs, errors and metrics
+	Get      func(ctx context.Context, path string, out any) error // requests a page from the other service
+	Path     string                                                // of the feed
+	Sequence func(change T) int64                                  // the change's position in the feed
+	Store    Store[T]
+}
+
+// Store is a store with a copy. It saves nothing unless its cursor is the expected one: replicas
+// pull at the same time, and a page may be older than a start over.
+type Store[T any] interface {
+	Cursor(ctx context.Context) (Cursor, error)
+	// Save saves a page and moves the cursor, in one transaction.
+	Save(ctx context.Context, from Cursor, changes []T, to Cursor) error
+	// StartOver moves the cursor to the beginning, and sets the sequences of all data to 0.
+	StartOver(ctx context.Context, from Cursor) error
+	// Prune deletes the data from before the copy started over that was not replaced, and sets
+	// Restarted of the cursor to false. It is called when the copy is complete.
+	Prune(ctx context.Context, at Cursor) error
 }
 
 // Follow pulls until ctx is done. It retries failures with backoff, and registers the feed's
@@ -198,19 +188,19 @@ func (c Copy[T]) CatchUp(ctx context.Context) error {
 func (c Copy[T]) pull(ctx context.Context, wait time.Duration) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait+responseTime)
 	defer cancel()
-	from, err := c.Cursor(ctx)
+	from, err := c.Store.Cursor(ctx)
 	if err != nil {
 		return 0, err
 	}
 	if from == (Cursor{}) { // new or lost
-		return PageSize, c.StartOver(ctx, from)
+		return PageSize, c.Store.StartOver(ctx, from)
 	}
-	page, err := c.Fetch(ctx, from.Query(wait))
-	if err != nil {
+	var page Page[T]
+	if err := c.Get(ctx, c.Path+from.query(wait), &page); err != nil {
 		return 0, err
 	}
 	if page.StartOver {
-		return PageSize, c.StartOver(ctx, from)
+		return PageSize, c.Store.StartOver(ctx, from)
 	}
 	n := len(page.Changes)
 	to := Cursor{Position: from.Position, Mark: page.Mark, Restarted: from.Restarted}
@@ -221,12 +211,12 @@ func (c Copy[T]) pull(ctx context.Context, wait time.Duration) (int, error) {
 		}
 	}
 	if to != from {
-		if err := c.Save(ctx, from, page.Changes, to); err != nil {
+		if err := c.Store.Save(ctx, from, page.Changes, to); err != nil {
 			return 0, err
 		}
 	}
-	if n < PageSize {
-		return n, c.Prune(ctx)
+	if n < PageSize && to.Restarted {
+		return n, c.Store.Prune(ctx, to)
 	}
 	return n, nil
 }

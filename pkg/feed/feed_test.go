@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,31 +30,40 @@ func request(t *testing.T, query string) *http.Request {
 	return httptest.NewRequest(http.MethodGet, "/feed"+query, nil).WithContext(t.Context())
 }
 
-// verify is a store that has every mark.
-func verify(context.Context, string) (newest string, lost bool, err error) {
-	return "newest", false, nil
+// source returns a store that has every mark and moves n times.
+func source(n int, changes func(ctx context.Context, after int64, limit int) ([]int64, error)) feed.Source[int64] {
+	return feed.Source[int64]{
+		Verify:  func(context.Context, string) (newest string, lost bool, err error) { return "newest", false, nil },
+		Changes: changes,
+		Moved: func() <-chan struct{} {
+			moved := make(chan struct{})
+			if n--; n >= 0 {
+				close(moved)
+			}
+			return moved
+		},
+	}
 }
 
-func TestServeWaitsForTheFirstChange(t *testing.T) {
-	var reads atomic.Int64
-	got, err := feed.Serve(request(t, feed.Cursor{Position: 7, Mark: "m"}.Query(25*time.Second)), nil, verify,
-		func(_ context.Context, after int64, limit int) ([]int64, error) {
-			require.Equal(t, int64(7), after)
-			require.Equal(t, feed.PageSize, limit)
-			if reads.Add(1) < 3 {
-				return nil, nil
-			}
-			return []int64{8}, nil
-		})
+func TestServeReadsChangesAtTheStartAndWhenTheStoreMoves(t *testing.T) {
+	reads := 0
+	got, err := source(2, func(_ context.Context, after int64, limit int) ([]int64, error) {
+		require.Equal(t, int64(7), after)
+		require.Equal(t, feed.PageSize, limit)
+		if reads++; reads < 3 {
+			return nil, nil
+		}
+		return []int64{8}, nil
+	}).Serve(request(t, "?after=7&wait=25s&mark=m"), nil)
 	require.NoError(t, err)
 	require.Equal(t, feed.Page[int64]{Changes: []int64{8}, Mark: "newest"}, got)
 }
 
 func TestServeReturnsAtOnceWithoutWait(t *testing.T) {
-	got, err := feed.Serve(request(t, ""), nil, verify, func(_ context.Context, after int64, _ int) ([]int64, error) {
+	got, err := source(0, func(_ context.Context, after int64, _ int) ([]int64, error) {
 		require.Zero(t, after)
 		return nil, nil
-	})
+	}).Serve(request(t, ""), nil)
 	require.NoError(t, err)
 	require.Empty(t, got.Changes)
 }
@@ -66,64 +74,93 @@ func TestServeIsNotASlowRequest(t *testing.T) {
 	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: &log})
 	require.NoError(t, err)
 	synctest.Test(t, func(t *testing.T) {
+		reads := 0
+		s := source(0, func(context.Context, int64, int) ([]int64, error) { reads++; return nil, nil })
 		tel.InternalHandler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			_, err := feed.Serve(r, nil, verify, func(context.Context, int64, int) ([]int64, error) { return nil, nil })
+			_, err := s.Serve(r, nil)
 			require.NoError(t, err)
 		})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/feed?wait=25s", nil))
+		require.Equal(t, 2, reads, "at the start and at the end")
 	})
 	require.Empty(t, log.String())
 }
 
 func TestServeEndsWhenCallerDisconnects(t *testing.T) {
 	ctx, disconnect := context.WithCancel(t.Context())
-	_, err := feed.Serve(request(t, "?wait=25s").WithContext(ctx), nil, verify,
-		func(context.Context, int64, int) ([]int64, error) {
-			disconnect()
-			return nil, nil
-		})
+	_, err := source(0, func(context.Context, int64, int) ([]int64, error) {
+		disconnect()
+		return nil, nil
+	}).Serve(request(t, "?wait=25s").WithContext(ctx), nil)
 	require.ErrorIs(t, err, context.Canceled)
 }
 
 func TestServeRejectsInvalidParameters(t *testing.T) {
 	for _, query := range []string{"?after=-1", "?after=x", "?wait=26s", "?wait=-1s", "?wait=5", "?since=1"} {
-		_, err := feed.Serve(request(t, query), nil, verify,
-			func(context.Context, int64, int) ([]int64, error) { panic("read called") })
+		_, err := source(0, func(context.Context, int64, int) ([]int64, error) { panic("read called") }).
+			Serve(request(t, query), nil)
 		require.Equal(t, http.StatusBadRequest, problem.Of(err).Code.Status(), query)
 	}
 }
 
-// copyOf returns a copy in memory of a feed whose pages are sequences. It does not save pages while
+// copied is a copy in memory: change -> sequence, 0 for data from before.
+type copied struct {
+	data   map[int64]int64
+	cursor feed.Cursor
+	failed func() error // of the next Save; may be nil
+}
+
+func (c *copied) Cursor(context.Context) (feed.Cursor, error) { return c.cursor, nil }
+
+func (c *copied) Save(_ context.Context, from feed.Cursor, page []int64, to feed.Cursor) error {
+	if c.failed != nil {
+		if err := c.failed(); err != nil {
+			return err
+		}
+	}
+	if c.cursor == from {
+		for _, change := range page {
+			c.data[change] = change
+		}
+		c.cursor = to
+	}
+	return nil
+}
+
+func (c *copied) StartOver(context.Context, feed.Cursor) error {
+	for change := range c.data {
+		c.data[change] = 0
+	}
+	c.cursor = feed.Start
+	return nil
+}
+
+func (c *copied) Prune(_ context.Context, at feed.Cursor) error {
+	if c.cursor == at {
+		maps.DeleteFunc(c.data, func(_, sequence int64) bool { return sequence == 0 })
+		c.cursor = at.Pruned()
+	}
+	return nil
+}
+
+// copyOf returns a new copy of a feed whose pages are sequences, which does not save pages while
 // save fails.
-func copyOf(fetch func(after int64, wait time.Duration) ([]int64, error), save func([]int64) error) feed.Copy[int64] {
-	var cursor feed.Cursor
+func copyOf(fetch func(after int64, wait time.Duration) ([]int64, error), save func() error) feed.Copy[int64] {
 	return feed.Copy[int64]{
-		Name:     "test",
+		Name: "test", Path: "/feed",
 		Sequence: func(change int64) int64 { return change },
-		Cursor:   func(context.Context) (feed.Cursor, error) { return cursor, nil },
-		StartOver: func(context.Context, feed.Cursor) error {
-			cursor = feed.Cursor{Restarted: true}
-			return nil
-		},
-		Prune: func(context.Context) error { return nil },
-		Fetch: func(_ context.Context, query string) (page feed.Page[int64], err error) {
-			values, err := url.ParseQuery(query[1:])
+		Store:    &copied{data: map[int64]int64{}, failed: save},
+		Get: func(_ context.Context, path string, out any) error {
+			u, err := url.Parse(path)
 			if err != nil {
-				return page, err
-			}
-			after, _ := strconv.ParseInt(values.Get("after"), 10, 64)
-			wait, err := time.ParseDuration(values.Get("wait"))
-			if err != nil {
-				return page, err
-			}
-			page.Changes, err = fetch(after, wait)
-			return page, err
-		},
-		Save: func(_ context.Context, _ feed.Cursor, page []int64, to feed.Cursor) error {
-			if err := save(page); err != nil {
 				return err
 			}
-			cursor = to
-			return nil
+			after, _ := strconv.ParseInt(u.Query().Get("after"), 10, 64)
+			wait, err := time.ParseDuration(u.Query().Get("wait"))
+			if err != nil {
+				return err
+			}
+			out.(*feed.Page[int64]).Changes, err = fetch(after, wait)
+			return err
 		},
 	}
 }
@@ -137,7 +174,7 @@ func page(after int64, n int) []int64 {
 	return changes
 }
 
-func saved([]int64) error { return nil }
+func saved() error { return nil }
 
 var errUnavailable = errors.New("unavailable")
 
@@ -158,7 +195,7 @@ func TestFollowRetriesFailuresAndEndsWithItsContext(t *testing.T) {
 		require.EqualValues(t, feed.PageSize, after)
 		stop()
 		return nil, nil
-	}, func([]int64) error {
+	}, func() error {
 		if saves++; saves == 1 {
 			return errUnavailable
 		}
@@ -228,7 +265,7 @@ func TestCatchUpRejectsPageThatDoesNotAdvance(t *testing.T) {
 	require.ErrorContains(t, c.CatchUp(t.Context()), "page of feed test ends at sequence 5: want above 5")
 }
 
-// owner is the store of a feed, with the sequences of its changes, and copied is a copy of it.
+// owner is the store of a feed, with the sequences of its changes.
 type owner struct {
 	changes    []int64
 	generation string
@@ -240,57 +277,26 @@ func (o *owner) verify(_ context.Context, mark string) (newest string, lost bool
 	return fmt.Sprint(o.generation, len(o.changes)), mark == "" || slices.Contains(o.lost, mark[:1]), o.setBack
 }
 
-type copied struct {
-	data   map[int64]int64 // change -> sequence, 0 for data from before
-	cursor feed.Cursor
-}
-
-func (c *copied) of(t *testing.T, o *owner) feed.Copy[int64] {
-	return feed.Copy[int64]{
-		Name: "test", Sequence: func(change int64) int64 { return change },
-		Cursor: func(context.Context) (feed.Cursor, error) { return c.cursor, nil },
-		Fetch: func(_ context.Context, query string) (feed.Page[int64], error) {
-			return feed.Serve(request(t, query), nil, o.verify,
-				func(_ context.Context, after int64, limit int) (page []int64, err error) {
-					for _, change := range o.changes {
-						if change > after && len(page) < limit {
-							page = append(page, change)
-						}
-					}
-					return page, nil
-				})
-		},
-		Save: func(_ context.Context, from feed.Cursor, page []int64, to feed.Cursor) error {
-			if c.cursor == from {
-				for _, change := range page {
-					c.data[change] = change
-				}
-				c.cursor = to
+func (o *owner) get(_ context.Context, path string, out any) (err error) {
+	s := source(0, func(_ context.Context, after int64, limit int) (page []int64, err error) {
+		for _, change := range o.changes {
+			if change > after && len(page) < limit {
+				page = append(page, change)
 			}
-			return nil
-		},
-		StartOver: func(context.Context, feed.Cursor) error {
-			for change := range c.data {
-				c.data[change] = 0
-			}
-			c.cursor = feed.Cursor{Restarted: true}
-			return nil
-		},
-		Prune: func(context.Context) error {
-			if c.cursor.Restarted {
-				maps.DeleteFunc(c.data, func(_, sequence int64) bool { return sequence == 0 })
-				c.cursor.Restarted = false
-			}
-			return nil
-		},
-	}
+		}
+		return page, nil
+	})
+	s.Verify = o.verify
+	*out.(*feed.Page[int64]), err = s.Serve(httptest.NewRequest(http.MethodGet, path, nil), nil)
+	return err
 }
 
 // A copy ends equal to its store, whether its cursor is lost or an operator gave up changes that it
 // has.
 func TestCopyEndsEqualToItsStore(t *testing.T) {
 	o, c := &owner{changes: page(0, 3*feed.PageSize), generation: "a"}, &copied{data: map[int64]int64{}}
-	follow := c.of(t, o)
+	follow := feed.Copy[int64]{Name: "test", Path: "/feed", Store: c, Get: o.get,
+		Sequence: func(change int64) int64 { return change }}
 	equal := func() {
 		t.Helper()
 		require.NoError(t, follow.CatchUp(t.Context()))

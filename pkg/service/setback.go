@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/setback"
 )
@@ -45,6 +46,25 @@ func (r *Runtime) Guard(changes string, poll func(context.Context, *setback.Guar
 		return UnlessReported(err)
 	}})
 	return g
+}
+
+// Feed returns the feed of changes of a database with a guard.
+func Feed[T any](g *setback.Guard, changes func(ctx context.Context, after int64, limit int) ([]T, error),
+) feed.Source[T] {
+	return feed.Source[T]{
+		Verify: func(ctx context.Context, mark string) (newest string, lost bool, err error) {
+			m, lost, err := g.Verify(ctx, mark)
+			_, ok := setback.Parse(mark)
+			return m.String(), lost || !ok, err
+		},
+		Changes: func(ctx context.Context, after int64, limit int) ([]T, error) {
+			if err := g.Available(); err != nil {
+				return nil, err
+			}
+			return changes(ctx, after, limit)
+		},
+		Moved: g.Moved,
+	}
 }
 
 // UnlessReported returns nil for an error that is logged elsewhere: the database is set back, or a

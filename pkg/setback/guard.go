@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -16,17 +15,17 @@ import (
 type Guard struct {
 	Store
 
-	log   *slog.Logger
-	known atomic.Pointer[Mark] // the newest one that this process has verified
-	fresh atomic.Bool          // Verify has succeeded since the last Poll
+	log *slog.Logger
 
 	mu    sync.Mutex
-	lacks []string // empty: not set back
+	known Mark          // the newest one that this process has verified
+	lacks []string      // empty: not set back
+	moved chan struct{} // closed when known changes or the database is set back
 }
 
 // New returns a guard of a store. It registers its metric.
 func New(name string, store Store, log *slog.Logger, registry prometheus.Registerer) *Guard {
-	g := &Guard{Store: store, log: log}
+	g := &Guard{Store: store, log: log, moved: make(chan struct{})}
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "store_set_back", ConstLabels: prometheus.Labels{"store": name},
 		Help: "1 while the database lacks changes that were seen outside it and no operator has decided what to do, " +
@@ -63,24 +62,38 @@ func (g *Guard) Available() error {
 
 // Known returns the newest mark that this process has verified, or the zero mark.
 func (g *Guard) Known() Mark {
-	if m := g.known.Load(); m != nil {
-		return *m
-	}
-	return Mark{}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.known
 }
 
 // Made makes m, which is in the database, the newest mark that this process knows.
-func (g *Guard) Made(m Mark) { g.known.Store(&m) }
+func (g *Guard) Made(m Mark) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.known != m {
+		g.known = m
+		g.wake()
+	}
+}
+
+// Moved returns a channel that is closed when this process knows another mark, so that the database
+// has changed, or when the database is set back.
+func (g *Guard) Moved() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.moved
+}
+
+func (g *Guard) wake() {
+	close(g.moved)
+	g.moved = make(chan struct{})
+}
 
 // Poll compares the database with the newest mark that this process knows and with the claims of
-// all processes, unless a request has done so since the last call. Call it at the start and every
-// second. It returns nil if the database is set back.
+// all processes. Call it at the start and every second. It returns nil if the database is set back.
 func (g *Guard) Poll(ctx context.Context) error {
-	if g.fresh.Swap(false) {
-		return nil
-	}
 	_, _, err := g.Verify(ctx)
-	g.fresh.Store(false)
 	if g.Err() != nil {
 		return nil
 	}
@@ -123,7 +136,6 @@ func (g *Guard) Verify(ctx context.Context, marks ...string) (newest Mark, lost 
 		return newest, lost, g.Available()
 	}
 	g.Made(newest)
-	g.fresh.Store(true)
 	return newest, lost, nil
 }
 
@@ -167,6 +179,7 @@ func (g *Guard) set(ctx context.Context, lacks []string) {
 	g.lacks = lacks
 	switch {
 	case before == 0 && len(lacks) > 0:
+		g.wake()
 		g.log.ErrorContext(ctx,
 			"database set back: it lacks what was seen outside it; recover the database, or decide with the verb recover",
 			"lacks", strings.Join(lacks, ", "))
@@ -191,25 +204,5 @@ func (g *Guard) UnlessSetBack(do func(context.Context) error) func(context.Conte
 			return nil
 		}
 		return do(ctx)
-	}
-}
-
-// Present verifies one mark, as feed.Verify.
-func (g *Guard) Present(ctx context.Context, mark string) (newest string, lost bool, err error) {
-	m, lost, err := g.Verify(ctx, mark)
-	_, ok := Parse(mark)
-	return m.String(), lost || !ok, err
-}
-
-// Changes returns changes for a feed that holds requests: it fails as soon as the database is set
-// back, so that the follower asks again after the decision of an operator, and does not wait for
-// the end of the held request.
-func Changes[T any](g *Guard, changes func(ctx context.Context, after int64, limit int) ([]T,
-	error)) func(ctx context.Context, after int64, limit int) ([]T, error) {
-	return func(ctx context.Context, after int64, limit int) ([]T, error) {
-		if err := g.Available(); err != nil {
-			return nil, err
-		}
-		return changes(ctx, after, limit)
 	}
 }

@@ -3,7 +3,6 @@ package setback
 import (
 	"context"
 	_ "embed" // the script
-	"errors"
 
 	"github.com/redis/go-redis/v9"
 
@@ -43,10 +42,10 @@ type Memory struct {
 }
 
 // Exchange presents the marks in memory and in Redis to the owner, and stores the newest one in
-// both. Call it every second. If the owner does not verify them, because it is unavailable or set
-// back, both stay, and a Redis that lost its data gets the one in memory.
-func (m *Memory) Exchange(ctx context.Context) error {
-	stored, lost := m.Redis.HGet(ctx, counter.Marks, m.Store).Result()
+// both. stored is what Redis has, and reachable whether it replied. Call it every second. If the
+// owner does not verify them, because it is unavailable or set back, both stay, and a Redis that
+// lost its data gets the one in memory.
+func (m *Memory) Exchange(ctx context.Context, stored string, reachable bool) error {
 	var seen []string
 	for _, text := range []string{m.seen, stored} {
 		if _, ok := Parse(text); ok && (len(seen) == 0 || seen[0] != text) {
@@ -57,7 +56,7 @@ func (m *Memory) Exchange(ctx context.Context) error {
 	if _, ok := Parse(newest); err == nil && ok {
 		m.seen = newest
 	}
-	if m.seen == "" || m.seen == stored || lost != nil && !errors.Is(lost, redis.Nil) {
+	if m.seen == "" || m.seen == stored || !reachable {
 		return err
 	}
 	if _, ok := Parse(stored); ok && err != nil { // not verified

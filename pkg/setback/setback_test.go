@@ -62,7 +62,7 @@ func TestMemory(t *testing.T) {
 	exchange := func(g *setback.Memory, want ...string) {
 		t.Helper()
 		presented = nil
-		require.ErrorIs(t, g.Exchange(t.Context()), failed)
+		require.ErrorIs(t, g.Exchange(t.Context(), stored(), true), failed)
 		require.Equal(t, want, presented)
 	}
 	exchange(g)

@@ -2,6 +2,7 @@ package authquota_test
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -139,7 +140,7 @@ func TestAClosedAccountIsFinal(t *testing.T) {
 		b := svc.browser()
 		b.signUp("ada@example.org")
 		key, _ := b.obtain("Mine")
-		pending := b.ask("Another")
+		pending := b.RequestKey("Another", api.TermsVersion)
 		b.Post("/account/security/close", "email", "ada@example.org").Leads("/account/sign-in")
 
 		other := svc.browser()
@@ -296,15 +297,15 @@ func TestPaidTierEndsOnTime(t *testing.T) {
 		again := svc.issue(map[string]any{"account": key.Account, "tier": "commercial"})
 		require.Equal(t, api.Commercial, again.Tier)
 
-		servicetest.Read[listedAccount](svc.change(key.Account, "grant", `{"tier":"developer"}`))
+		servicetest.Read[api.ListedAccount](svc.change(key.Account, "grant", `{"tier":"developer"}`))
 		got = svc.principal(key.Key)
 		require.Equal(t, api.Commercial, got.Tier, "what is paid for is better")
 		require.Equal(t, api.Developer, got.Next.Tier)
 		require.Equal(t, limits(api.Developer), got.Next.Limits)
-		granted := servicetest.Read[listedAccount](svc.change(key.Account, "grant", `{"tier":"commercial"}`))
+		granted := servicetest.Read[api.ListedAccount](svc.change(key.Account, "grant", `{"tier":"commercial"}`))
 		require.Equal(t, api.Commercial, granted.Granted)
 		require.Nil(t, svc.principal(key.Key).Next, "nothing changes when the paid period ends")
-		servicetest.Read[listedAccount](svc.change(key.Account, "grant", `{"tier":"free"}`))
+		servicetest.Read[api.ListedAccount](svc.change(key.Account, "grant", `{"tier":"free"}`))
 
 		now.Advance(e.PaidUntil.Sub(begin) - time.Microsecond)
 		require.Equal(t, api.Commercial, svc.principal(key.Key).Tier)
@@ -340,42 +341,38 @@ func TestInvalidEntitlementsAreRejected(t *testing.T) {
 		svc, _ := s.startAt(t, begin)
 		key := svc.issue(nil)
 		path := "/internal/v1/entitlements/" + key.Account
-		for body, words := range map[string]string{
-			"":                   "tier must be that of a plan",
-			"null":               "tier must be",
-			"[]":                 "one JSON object",
-			`{"tier":"free"`:     "one JSON object",
-			`{"tier":"free"} {}`: "nothing after it",
-			`{"tier":"gold","paidUntil":null,"renews":false,"trouble":"","version":1}`: "tier " +
-				"must be",
-			`{"tier":"developer","paidUntil":"2026-12-20T00:00:00Z","renews":false,"trouble":"","version":1}`: "tier " +
-				"must be",
-			`{"tier":"free","paidUntil":"2026-12-20T00:00:00Z","renews":false,"trouble":"","version":1}`: "paidUntil must be null",
-			`{"tier":"commercial","paidUntil":null,"renews":true,"trouble":"","version":1}`:              "paidUntil must be an instant",
-			`{"tier":"commercial","paidUntil":"tomorrow","renews":true,"trouble":"","version":1}`: "Times " +
-				"must look like",
-			`{"tier":"commercial","paidUntil":1795000000,"renews":true,"trouble":"","version":1}`: "Times " +
-				"must look like",
-			`{"tier":"commercial","paidUntil":"9999-12-31T23:59:59-23:59","renews":true,"trouble":"","version":1}`: "before " +
-				"9998",
-			`{"tier":"commercial","paidUntil":"1970-01-01T00:00:00Z","renews":true,"trouble":"","version":1}`: "after " +
-				"1970",
-			`{"tier":"free","paidUntil":null,"renews":"yes","trouble":"","version":1}`: "renews " +
-				"must be a bool",
-			`{"tier":"free","paidUntil":null,"renews":false,"trouble":"bored","version":1}`: "trouble " +
-				"must be",
-			`{"tier":"free","paidUntil":null,"renews":false,"trouble":"","version":0}`: "version " +
-				"must be at least 1",
-			`{"tier":"free","paidUntil":null,"renews":false,"trouble":"","version":99999999999999999999}`: "version " +
-				"must be",
-			`{"tier":"free","paidUntil":null,"renews":false,"trouble":"","version":1,"granted":"commercial"}`: "granted " +
-				"is unknown",
-			`{"tier":"` + strings.Repeat("x", 65<<10) +
-				`","paidUntil":null,"renews":false,"trouble":"","version":1}`: "at most 65536 bytes",
-			"{\"tier\":\"free\",\"paidUntil\":null,\"renews\":false,\"trouble\":\"\\u0000\",\"version\":1}": "trouble: must not contain U+0000",
-		} {
+		rejected := func(body any, words string) {
+			t.Helper()
 			svc.do(http.MethodPut, path, body).RequireError(problem.InvalidParameter, words)
 		}
+		valid := map[string]any{"tier": "free", "paidUntil": nil, "renews": false, "trouble": "", "version": 1}
+		for _, c := range []struct {
+			change map[string]any
+			words  string
+		}{
+			{map[string]any{"tier": "gold"}, "tier must be"},
+			{map[string]any{"tier": "developer", "paidUntil": "2026-12-20T00:00:00Z"}, "tier must be"},
+			{map[string]any{"paidUntil": "2026-12-20T00:00:00Z"}, "paidUntil must be null"},
+			{map[string]any{"tier": "commercial"}, "paidUntil must be an instant"},
+			{map[string]any{"tier": "commercial", "paidUntil": "tomorrow"}, "Times must look like"},
+			{map[string]any{"tier": "commercial", "paidUntil": 1795000000}, "Times must look like"},
+			{map[string]any{"tier": "commercial", "paidUntil": "9999-12-31T23:59:59-23:59"}, "before 9998"},
+			{map[string]any{"tier": "commercial", "paidUntil": "1970-01-01T00:00:00Z"}, "after 1970"},
+			{map[string]any{"renews": "yes"}, "renews must be a bool"},
+			{map[string]any{"trouble": "bored"}, "trouble must be"},
+			{map[string]any{"trouble": "\x00"}, "trouble: must not contain U+0000"},
+			{map[string]any{"version": 0}, "version must be at least 1"},
+			{map[string]any{"version": 1e20}, "version must be"},
+			{map[string]any{"granted": "commercial"}, "granted is unknown"},
+			{map[string]any{"tier": strings.Repeat("x", 65<<10)}, "at most 65536 bytes"},
+		} {
+			changed := maps.Clone(valid)
+			maps.Copy(changed, c.change)
+			rejected(changed, c.words)
+		}
+		rejected("", "tier must be that of a plan")
+		rejected("[]", "one JSON object")
+		rejected(`{"tier":"free"} {}`, "nothing after it")
 		good := paid(begin, 1)
 		svc.do(http.MethodPut, path+"?force=1", good).RequireError(problem.UnknownParameter)
 		for _, id := range []string{"acc_0199a7a0000070008000000000000000", "x", key.ID, "%00"} {

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -280,58 +279,14 @@ func (s *service) do(method, path string, body any) servicetest.Response {
 	}
 }
 
-type issued struct {
-	ID        string    `json:"id"`
-	Key       string    `json:"key"`
-	Account   string    `json:"account"`
-	Tier      api.Tier  `json:"tier"`
-	ExpiresAt time.Time `json:"expiresAt"`
-}
-
-type listedKey struct {
-	ID        string     `json:"id"`
-	Account   string     `json:"account"`
-	Tier      api.Tier   `json:"tier"`
-	Prefix    string     `json:"prefix"`
-	LastFour  string     `json:"lastFour"`
-	UseCase   string     `json:"useCase"`
-	CreatedAt time.Time  `json:"createdAt"`
-	ExpiresAt time.Time  `json:"expiresAt"`
-	RevokedAt *time.Time `json:"revokedAt"`
-	Status    string     `json:"status"`
-
-	Name       string     `json:"name"`
-	ReplacedAt *time.Time `json:"replacedAt"`
-	Successor  string     `json:"successor"`
-	LastUsedAt *time.Time `json:"lastUsedAt"`
-}
-
-type listedAccount struct {
-	ID            string     `json:"id"`
-	Status        string     `json:"status"`
-	ClosedAt      *time.Time `json:"closedAt"`
-	Email         string     `json:"email"`
-	Tier          api.Tier   `json:"tier"`
-	Suspended     bool       `json:"suspended"`
-	SuspendedAt   *time.Time `json:"suspendedAt"`
-	SuspendReason *string    `json:"suspendReason"`
-	MergedInto    string     `json:"mergedInto"`
-	CreatedAt     time.Time  `json:"createdAt"`
-	UsedToday     int        `json:"usedToday"`
-	Keys          int        `json:"keys"`
-
-	Granted api.Tier         `json:"granted"`
-	Paid    *api.Entitlement `json:"paid"`
-}
-
 // issue issues a key. fields override those of the request.
-func (s *service) issue(fields map[string]any) issued {
+func (s *service) issue(fields map[string]any) api.IssuedKey {
 	s.t.Helper()
 	order := map[string]any{"useCase": "testing"}
 	for k, v := range fields {
 		order[k] = v
 	}
-	key := servicetest.Read[issued](s.do(http.MethodPost, "/operator/v1/keys", order))
+	key := servicetest.Read[api.IssuedKey](s.do(http.MethodPost, "/operator/v1/keys", order))
 	s.keys = append(s.keys, key.Key)
 	return key
 }
@@ -372,14 +327,14 @@ func (s *service) requireSame(since api.Principal, key string) {
 	require.Equal(s.t, since, now)
 }
 
-func (s *service) listKeys(query string) []listedKey {
+func (s *service) listKeys(query string) []api.ListedKey {
 	s.t.Helper()
-	return servicetest.Read[struct{ Keys []listedKey }](s.do(http.MethodGet, "/operator/v1/keys"+query, nil)).Keys
+	return servicetest.Read[struct{ Keys []api.ListedKey }](s.do(http.MethodGet, "/operator/v1/keys"+query, nil)).Keys
 }
 
-func (s *service) listAccounts() []listedAccount {
+func (s *service) listAccounts() []api.ListedAccount {
 	s.t.Helper()
-	return servicetest.Read[struct{ Accounts []listedAccount }](
+	return servicetest.Read[struct{ Accounts []api.ListedAccount }](
 		s.do(http.MethodGet, "/operator/v1/accounts", nil)).Accounts
 }
 
@@ -448,26 +403,12 @@ func (s *service) mail(to, template string, n int) received {
 	return found[n-1]
 }
 
-var links = regexp.MustCompile(`https://api\.example(/account/[^\s")]+)`)
-
 // links returns the paths in a mail.
-func (m received) links() (paths []string) {
-	for _, l := range links.FindAllStringSubmatch(m.plain, -1) {
-		paths = append(paths, l[1])
-	}
-	return paths
-}
+func (m received) links() []string { return testkit.Links(m.plain) }
 
 // askFor submits an address to a page and returns the link sent by mail.
 func (b *browser) askFor(path, email, template string, n int) string {
 	b.svc.t.Helper()
 	require.Equal(b.svc.t, http.StatusSeeOther, b.Post(path, "email", email).Status)
 	return b.svc.mail(email, template, n).links()[0]
-}
-
-// confirm follows the link of a mail and chooses the password.
-func (b *browser) confirm(link string) {
-	b.svc.t.Helper()
-	form := b.Get(link).Shows(http.StatusOK, "Choose a password")
-	b.Post("/account/confirm", "token", testkit.Token(form), "password", testkit.Password).Leads("/account/authenticator")
 }

@@ -40,7 +40,7 @@ func TestAKeyFromIssueToRevocation(t *testing.T) {
 			`{"useCase":"  a newsletter  ","tier":"developer","expiresIn":"30d"}`)
 		require.Equal(t, http.StatusCreated, made.Status)
 		require.Equal(t, "no-store", made.Header.Get("Cache-Control"))
-		key := servicetest.Read[issued](made)
+		key := servicetest.Read[api.IssuedKey](made)
 		svc.keys = append(svc.keys, key.Key)
 		require.True(t, strings.HasPrefix(key.Key, apikey.Live))
 		require.Equal(t, api.Developer, key.Tier)
@@ -56,23 +56,23 @@ func TestAKeyFromIssueToRevocation(t *testing.T) {
 		require.Empty(t, cmp.Diff(want, got))
 		require.Equal(t, got, svc.principal(key.Key), "nothing changed: the same epoch")
 
-		listed := listedKey{
+		listed := api.ListedKey{
 			ID: key.ID, Account: key.Account, Tier: api.Developer, Prefix: "oda_live_", LastFour: key.Key[len(key.Key)-4:],
 			UseCase: "a newsletter", CreatedAt: now, ExpiresAt: key.ExpiresAt, Status: "active",
 		}
-		require.Empty(t, cmp.Diff([]listedKey{listed}, svc.listKeys("")))
+		require.Empty(t, cmp.Diff([]api.ListedKey{listed}, svc.listKeys("")))
 
 		revokedAt := start.Add(time.Hour).Truncate(time.Microsecond)
 		at.Store(&revokedAt)
 		listed.RevokedAt, listed.Status = &revokedAt, "revoked"
-		require.Empty(t, cmp.Diff(listed, servicetest.Read[listedKey](svc.revoke(key.ID))))
+		require.Empty(t, cmp.Diff(listed, servicetest.Read[api.ListedKey](svc.revoke(key.ID))))
 		after := svc.principal(key.Key)
 		require.Greater(t, after.Epoch, got.Epoch, "gateways that keep the old answer must notice")
 		require.Equal(t, &revokedAt, after.RevokedAt)
 
 		later := revokedAt.Add(time.Hour)
 		at.Store(&later)
-		require.Empty(t, cmp.Diff(listed, servicetest.Read[listedKey](svc.revoke(key.ID))), "twice is once")
+		require.Empty(t, cmp.Diff(listed, servicetest.Read[api.ListedKey](svc.revoke(key.ID))), "twice is once")
 		svc.requireSame(after, key.Key)
 		expired := key.ExpiresAt.Add(time.Hour)
 		at.Store(&expired)
@@ -122,21 +122,6 @@ func TestSharedSettings(t *testing.T) {
 	})
 }
 
-func TestAnExpiredKeyIsAnswered(t *testing.T) {
-	onStores(t, func(t *testing.T, s *stores) {
-		var at atomic.Pointer[time.Time]
-		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-		at.Store(&now)
-		svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return *at.Load() } })
-		key := svc.issue(map[string]any{"expiresIn": "1h"})
-		later := now.Add(time.Hour)
-		at.Store(&later)
-		require.Equal(t, later, svc.principal(key.Key).ExpiresAt)
-		require.Equal(t, "expired", svc.listKeys("")[0].Status)
-		require.Zero(t, svc.listAccounts()[0].Keys, "only active keys are counted")
-	})
-}
-
 func TestUnknownKeys(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
@@ -164,7 +149,7 @@ func TestPeppersRotate(t *testing.T) {
 			c.Peppers = []string{hex.EncodeToString(newer), hex.EncodeToString(older)}
 		})
 		fresh := svc.issue(nil)
-		for _, key := range []issued{old, fresh} {
+		for _, key := range []api.IssuedKey{old, fresh} {
 			require.Equal(t, key.ID, servicetest.Read[api.Principal](svc.resolve(key.Key, newer, older)).Key)
 		}
 		svc.stop()
@@ -182,30 +167,17 @@ func TestBadOrders(t *testing.T) {
 		free := svc.issue(nil)
 		for body, words := range map[string][]string{
 			``:                       {"useCase", "must"},
-			`{}`:                     {"useCase", "must"},
-			`{"useCase":"   "}`:      {"useCase", "must"},
 			`{"useCase":"a\u0001b"}`: {"useCase", "U+0001"},
-			`{"useCase":"a\u200bb"}`: {"useCase", "U+200B"},
-			`{"useCase":"a\u202eb"}`: {"useCase", "U+202E"},
-			`{"useCase":"a\u2028b"}`: {"useCase", "U+2028"},
-			`{"useCase":"a\u2029b"}`: {"useCase", "U+2029"},
-			`{"useCase":"\ufeffa"}`:  {"useCase", "U+FEFF"},
-			`{"useCase":"a\ud83d"}`:  {"useCase", "half of a surrogate pair"},
 			`{"useCase":7}`:          {"useCase", "string"},
 			`{"useCase":"` + strings.Repeat("é", 501) + `"}`:    {"useCase", "at most 500"},
 			`{"useCase":"x","tier":"gold"}`:                     {"tier", "free, developer, commercial"},
-			`{"useCase":"x","tier":"Free"}`:                     {"tier"},
 			`{"useCase":"x","expiresIn":"0s"}`:                  {"expiresIn", "at most 365d"},
-			`{"useCase":"x","expiresIn":"-1h"}`:                 {"expiresIn"},
-			`{"useCase":"x","expiresIn":"1ns"}`:                 {"expiresIn"},
-			`{"useCase":"x","expiresIn":"8760h1us"}`:            {"expiresIn"},
 			`{"useCase":"x","expiresIn":"30x"}`:                 {"expiresIn", "30d"},
 			`{"useCase":"x","expiresIn":720}`:                   {"expiresIn", "string"},
 			`{"useCase":"x","test":"yes"}`:                      {"test", "bool"},
 			`{"useCase":"x","scope":"all"}`:                     {"scope", "unknown"},
 			`{"useCase":"x"} {}`:                                {"one JSON object"},
 			`[]`:                                                {"one JSON object"},
-			`{"useCase":`:                                       {"one JSON object"},
 			`{"useCase":"` + strings.Repeat("x", 70_000) + `"}`: {"one JSON object"},
 			`{"useCase":"x","account":"` + free.Account + `","tier":"commercial"}`: {
 				free.Account + " has the tier free, not commercial", "Leave the tier out to issue a free key",
@@ -261,59 +233,18 @@ func TestAccess(t *testing.T) {
 	})
 }
 
-var (
-	requestIDs = regexp.MustCompile(`req_[0-9a-f]{32}`)
-	secrets    = regexp.MustCompile(`oda_(live|test)_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}`)
-)
-
-// requestKey submits a key request and accepts the terms of use.
-func (b *browser) requestKey(fields ...string) testkit.Page {
-	return b.Post("/account/keys/new", append(fields, "terms", "accepted", "termsVersion", api.TermsVersion)...)
-}
-
-// ask requests a key and returns the ID of the request.
-func (b *browser) ask(name string) string {
-	t := b.svc.t
-	t.Helper()
-	before := b.requests()
-	p := b.requestKey("name", name, "useCase", "a job board for Ontario")
-	require.Equal(t, http.StatusSeeOther, p.Status, "%s", p.Body)
-	for _, r := range b.requests() {
-		if !strings.Contains(strings.Join(before, " "), r) {
-			return r
-		}
-	}
-	t.Fatal("the request is not on the page of keys")
-	return ""
-}
-
-func (b *browser) requests() []string { return unique(requestIDs, b.Get("/account/keys").Body) }
-
-func unique(of *regexp.Regexp, text string) (found []string) {
-	seen := map[string]bool{}
-	for _, id := range of.FindAllString(text, -1) {
-		if !seen[id] {
-			found, seen[id] = append(found, id), true
-		}
-	}
-	return found
-}
-
 // secret returns the key shown on a page, and its ID.
 func (b *browser) secret(p testkit.Page) (key, id string) {
-	t := b.svc.t
-	t.Helper()
-	require.Equal(t, http.StatusOK, p.Status, "%s", p.Body)
-	found := unique(secrets, p.Body)
-	require.Len(t, found, 1)
-	b.svc.keys = append(b.svc.keys, found[0])
-	return found[0], b.svc.principal(found[0]).Key
+	b.svc.t.Helper()
+	key = testkit.NewKey(p)
+	b.svc.keys = append(b.svc.keys, key)
+	return key, b.svc.principal(key).Key
 }
 
 // obtain requests a key, has it approved and collects it.
 func (b *browser) obtain(name string) (key, id string) {
 	b.svc.t.Helper()
-	r := b.ask(name)
+	r := b.RequestKey(name, api.TermsVersion)
 	b.svc.decide(r, "approve", nil)
 	return b.secret(b.Post("/account/keys/requests/" + r + "/collect"))
 }
@@ -343,7 +274,7 @@ func TestPagesAndMailsNameTheOperatorsAddress(t *testing.T) {
 			svc, _ := s.startAt(t, begin, func(c *authquota.Config) { c.Contact = contact })
 			b := svc.browser()
 			b.signUp(strconv.Itoa(len(contact)) + "@example.org")
-			servicetest.Read[listedAccount](svc.change(b.Account, "suspend", `{"reason":"unpaid"}`))
+			servicetest.Read[api.ListedAccount](svc.change(b.Account, "suspend", `{"reason":"unpaid"}`))
 			for path, status := range map[string]int{"/account": http.StatusOK, "/account/plan": http.StatusOK,
 				"/account/nothing": http.StatusNotFound} {
 				p := b.Get(path).Shows(status, "the operator of the service")
@@ -454,7 +385,7 @@ func TestOlderKeysAreImportedByHash(t *testing.T) {
 		require.Equal(t, "Job board", keys[0].Name)
 		require.Equal(t, "an older use", keys[0].UseCase)
 
-		servicetest.Read[listedKey](svc.revoke(p.Key))
+		servicetest.Read[api.ListedKey](svc.revoke(p.Key))
 		require.Empty(t, cmp.Diff(api.ImportReport{Applied: true, Unchanged: 1, Rejected: []api.RejectedLine{}},
 			svc.importKeys(first)), "again")
 		require.NotNil(t, svc.olderPrincipal(olderKey).RevokedAt, "what was revoked stays so")
@@ -548,7 +479,7 @@ func TestOlderKeyIsConnectedByItsHolder(t *testing.T) {
 		svc.importKeys(olderLine(olderKey, map[string]any{"name": "Before", "tier": "commercial"}))
 		operators := svc.issue(nil)
 		second := svc.issue(map[string]any{"account": operators.Account})
-		servicetest.Read[listedKey](svc.revoke(svc.issue(map[string]any{"account": operators.Account}).ID))
+		servicetest.Read[api.ListedKey](svc.revoke(svc.issue(map[string]any{"account": operators.Account}).ID))
 		older := svc.olderPrincipal(olderKey)
 		mine, theirs := svc.principal(own), svc.principal(operators.Key)
 		s.charge(t, today, map[string]int{counter.ServiceField: 60, b.Account: 10, older.Account: 20, operators.Account: 30})
@@ -596,48 +527,6 @@ func TestOlderKeyIsConnectedByItsHolder(t *testing.T) {
 	})
 }
 
-// Usage moves even if Redis is unavailable while the key is connected, or loses its data before or
-// after the move.
-func TestUsageMovesOnceDespiteRedisLosses(t *testing.T) {
-	for name, lose := range map[string]func(t *testing.T, s *stores, svc *service, connect func()){
-		"before":                func(_ *testing.T, s *stores, _ *service, connect func()) { s.Flush(); connect() },
-		"after":                 func(_ *testing.T, s *stores, _ *service, connect func()) { connect(); s.Flush() },
-		"during":                func(_ *testing.T, s *stores, _ *service, connect func()) { s.Stop(); connect(); s.Start() },
-		"after, with a restart": func(_ *testing.T, s *stores, _ *service, connect func()) { connect(); s.Stop(); s.Start() },
-		"after, with a restore": func(_ *testing.T, s *stores, svc *service, connect func()) {
-			connect()
-			s.Flush()
-			svc.restore(today)
-			s.Flush()
-		},
-		"never": func(_ *testing.T, _ *stores, _ *service, connect func()) { connect() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			onStores(t, func(t *testing.T, s *stores) {
-				svc, _ := s.startAt(t, begin)
-				b, c := svc.browser(), s.Client()
-				b.signUp("ada@example.org")
-				key := svc.issue(nil)
-				s.charge(t, today, map[string]int{counter.ServiceField: 50, b.Account: 20, key.Account: 30})
-				copied := dayUsage{Day: today, Service: 50, Accounts: map[string]int{b.Account: 20, key.Account: 30}}
-				svc.eventually(copied)
-				lose(t, s, svc, func() { b.connect(key.Key).Leads("/account/keys") })
-				svc.restore(today)
-				storetest.Eventually(t, "the sum, once", func() bool {
-					day, err := c.HMGet(t.Context(), counter.Day(today), counter.ServiceField, b.Account, key.Account).Result()
-					return err == nil && cmp.Equal([]any{"50", "50", nil}, day)
-				})
-				day := svc.ledger()
-				storetest.Eventually(t, "the ledger follows", func() bool {
-					counts := day(today)
-					return counts.Service == 50 && counts.Accounts[b.Account] == 50
-				})
-				require.Equal(t, b.Account, svc.principal(key.Key).Account)
-			})
-		})
-	}
-}
-
 // The last minute moves too: connecting keys does not free capacity.
 func TestTheLastMinuteOfAConnectedKeyCountsForItsNewAccount(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {
@@ -678,12 +567,8 @@ func TestAPersonSignsUpAndIn(t *testing.T) {
 		svc, clock := s.startAt(t, begin)
 		b := svc.browser()
 		b.Get("/account").Leads("/account/sign-in")
-		b.Get("/account/sign-in").Shows(http.StatusOK, "Sign in", "Create one")
 		b.Get("/account/sign-up").Shows(http.StatusOK, "Create an account")
-		b.Post("/account/sign-up", "email", "nonsense").Shows(http.StatusUnprocessableEntity, "Enter an email address")
 		b.Post("/account/sign-up", "email", " Ada@Example.org ").Leads("/account/sign-up/sent")
-		b.Get("/account/sign-up/sent").Shows(http.StatusOK, "Check your email")
-
 		link := svc.mail("ada@example.org", "confirm-address", 1).links()[0]
 		form := b.Get(link).Shows(http.StatusOK, "Choose a password", "ada@example.org")
 		b.Get(link).Shows(http.StatusOK, "Choose a password") // opening the link does not use it
@@ -691,7 +576,7 @@ func TestAPersonSignsUpAndIn(t *testing.T) {
 			Shows(http.StatusUnprocessableEntity, "12 characters")
 		require.NotContains(t, short.Body, `"short"`, "what was typed as a password is not sent back")
 		require.Empty(t, b.Cookies["__Host-session"])
-		b.confirm(link)
+		b.Confirm(link)
 		b.other().Get(link).Shows(http.StatusGone, "has expired")
 		b.other().Post("/account/confirm", "token", testkit.Token(form), "password", testkit.Password).Shows(http.StatusGone)
 

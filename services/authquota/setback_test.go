@@ -29,7 +29,7 @@ type revoked struct {
 	*stores
 
 	t         *testing.T
-	key, kept issued
+	key, kept api.IssuedKey
 	backups   []func() // each replaces the database with the backup, once
 }
 
@@ -53,7 +53,7 @@ func newRevoked(t *testing.T, s *stores, before ...func()) (*revoked, *service) 
 	for _, do := range before {
 		do()
 	}
-	servicetest.Read[listedKey](svc.revoke(r.key.ID))
+	servicetest.Read[api.ListedKey](svc.revoke(r.key.ID))
 	return r, svc
 }
 
@@ -130,7 +130,7 @@ func TestRestoredDatabaseServesNothingUntilADecision(t *testing.T) {
 		require.NoError(t, err)
 		svc.WaitReady()
 		require.Nil(t, svc.principal(r.key.Key).RevokedAt, "the operator says that nothing was lost")
-		servicetest.Read[listedKey](svc.revoke(r.key.ID))
+		servicetest.Read[api.ListedKey](svc.revoke(r.key.ID))
 		require.NotNil(t, svc.principal(r.key.Key).RevokedAt)
 		svc.stop()
 		s.start(t)
@@ -149,7 +149,7 @@ func TestLaggingReplicaIsNoticedByTheFirstRequest(t *testing.T) {
 	svc := r.start(t)
 	r.key, r.kept = svc.issue(nil), svc.issue(nil)
 	pair.Lag()
-	servicetest.Read[listedKey](svc.revoke(r.key.ID))
+	servicetest.Read[api.ListedKey](svc.revoke(r.key.ID))
 	r.stopped = true
 	pair.KillPrimary()
 	pair.Promote()
@@ -189,7 +189,7 @@ func TestRevocationIsPublishedBeforeItIsAcknowledged(t *testing.T) {
 		s.Stop()
 		svc.revoke(key.ID).RequireError("service_unavailable", "The change is saved")
 		s.Start()
-		require.Equal(t, "revoked", servicetest.Read[listedKey](svc.revoke(key.ID)).Status)
+		require.Equal(t, "revoked", servicetest.Read[api.ListedKey](svc.revoke(key.ID)).Status)
 		require.Regexp(t, `^[0-9a-f]{16}\.3\.`, s.newest(t))
 	})
 }
@@ -207,7 +207,7 @@ func TestForgedMarks(t *testing.T) {
 				require.NoError(t, s.Client().HSet(t.Context(), field[0], field[1], forged).Err())
 			}
 			require.Equal(t, key.ID, svc.principal(key.Key).Key, "%.20q", forged)
-			servicetest.Read[listedAccount](svc.change(key.Account, "grant", `{"tier":"developer"}`))
+			servicetest.Read[api.ListedAccount](svc.change(key.Account, "grant", `{"tier":"developer"}`))
 			require.True(t, svc.HasMetric(`store_set_back{store="authquota"} 0`))
 		}
 		require.NoError(t, s.Client().HSet(t.Context(), counter.Epochs, counter.EpochsMark, "0123456789abcdef.7.x").Err())
@@ -308,7 +308,7 @@ func TestAcceptedLossRevivesNothing(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startAt(t, begin)
 		var people []*browser
-		var keys []issued
+		var keys []api.IssuedKey
 		for i := range 4 {
 			b := svc.browser()
 			b.signUp(fmt.Sprintf("person%d@example.org", i))
@@ -325,7 +325,7 @@ func TestAcceptedLossRevivesNothing(t *testing.T) {
 		form := reset.Get(link).Shows(http.StatusOK, "Choose a new password")
 		require.Equal(t, http.StatusSeeOther, reset.Post("/account/reset", "token", testkit.Token(form), "password",
 			"nineteen-quiet-bicycles").Status)
-		servicetest.Read[listedAccount](svc.change(bob.Account, "suspend", `{"reason":"unpaid"}`))
+		servicetest.Read[api.ListedAccount](svc.change(bob.Account, "suspend", `{"reason":"unpaid"}`))
 		eve.at(svc).Post("/account/security/close", "email", eve.Email).Leads("/account/sign-in")
 		svc.stop()
 		restore()

@@ -9,7 +9,6 @@ import (
 	netmail "net/mail"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -41,26 +40,6 @@ var (
 		To: "ada.lovelace@example.org", Template: "confirm-address", Data: map[string]string{"link": private},
 	}
 )
-
-func TestSeveralSendersSendEachMailOnce(t *testing.T) {
-	onProductionStores(t, func(t *testing.T, s *stores) {
-		server, now := testkit.StartSMTP(t, testkit.SMTPKind{NoLogin: true}), servicetest.NewClock(begin)
-		s.start(t, by(server, "smtp://HOST", now))
-		s.start(t, by(server, "smtp://HOST", now))
-		for i := range 40 {
-			s.post(t, now.Now(), mail.Message{
-				To: welcome.To, Template: "recovery-code-used", Data: map[string]string{"left": strconv.Itoa(i)},
-			})
-		}
-		storetest.Eventually(t, "all sent", func() bool { return s.waiting(t) == 0 })
-		require.Len(t, server.Deliveries(), 40)
-		sent := map[string]bool{}
-		for _, d := range server.Deliveries() {
-			sent[readMail(t, d.Raw).header.Get("Message-ID")] = true
-		}
-		require.Len(t, sent, 40, "none twice")
-	})
-}
 
 // If a sender stops between sending and deleting, the mail is sent again as the same message; none
 // is lost.

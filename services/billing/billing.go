@@ -77,7 +77,7 @@ func start(r *service.Runtime, cfg Config) error {
 		if api.SandboxPages, err = c.sandbox.Pages(cfg.PublicURL, r.Log); err != nil {
 			return err
 		}
-		r.Every(service.Loop{Name: "sandbox", Interval: sandbox.Interval, Wake: c.sandbox.Wakeups(),
+		r.Every(service.Loop{Name: "sandbox", Interval: sandbox.Interval, Retry: sandbox.Retry, Wake: c.sandbox.Wakeups(),
 			Do: c.guard.UnlessSetBack(c.runSandbox)})
 	}
 	access := peer.NewAccess(peer.Billing, cfg.Callers, api.Errors)

@@ -67,8 +67,7 @@ func start(r *service.Runtime, cfg Config) error {
 	engine := web.New(problems)
 	handlers := httpapi.API{
 		Catalog: live, Compressed: httpapi.NewCache(httpapi.MaxBytes), Listings: listings, Desk: work, History: history,
-		Feed: setback.Changes(guard, listings.Listings), VerifyMark: guard.Present, CatchUp: copied.CatchUp, Now: r.Now,
-		PublicURL: cfg.PublicURL,
+		Feed: service.Feed(guard, listings.Listings), CatchUp: copied.CatchUp, Now: r.Now, PublicURL: cfg.PublicURL,
 	}
 	handlers.Routes(engine, problems, &r.Ready)
 	access := peer.NewAccess(peer.Catalog, cfg.Callers, problems)

@@ -16,6 +16,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service/servicetest"
@@ -195,13 +196,13 @@ func (h *historyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		feed := api.SummaryFeed{Summaries: []api.EncodedSummary{}}
+		page := feed.Page[api.EncodedSummary]{Changes: []api.EncodedSummary{}}
 		if after < len(h.summaries) {
-			feed.Summaries = apitest.Encoded(h.summaries[after:min(after+100, len(h.summaries))]...)
+			page.Changes = apitest.Encoded(h.summaries[after:min(after+100, len(h.summaries))]...)
 		}
-		if len(feed.Summaries) > 0 || r.URL.Query().Get("wait") == "0s" {
+		if len(page.Changes) > 0 || r.URL.Query().Get("wait") == "0s" {
 			h.mu.Unlock()
-			_ = json.NewEncoder(w).Encode(feed)
+			_ = json.NewEncoder(w).Encode(page)
 			return
 		}
 		if h.changed == nil {

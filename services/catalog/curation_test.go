@@ -11,6 +11,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
@@ -138,15 +139,15 @@ func TestCurationNotesAreNotPublic(t *testing.T) {
 func TestListingFeedFollowsPublication(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		mark := ""
-		feed := func(query string) []api.ListingState {
-			page := servicetest.Read[api.ListingFeed](s.Do(http.MethodGet, "/internal/v1/listings?"+query+mark, nil))
+		pull := func(query string) []api.ListingState {
+			page := servicetest.Read[feed.Page[api.ListingState]](s.Do(http.MethodGet, "/internal/v1/listings?"+query+mark, nil))
 			require.False(t, page.StartOver)
 			mark = "&mark=" + page.Mark
-			return page.Listings
+			return page.Changes
 		}
-		require.Empty(t, feed("after=0"))
+		require.Empty(t, pull("after=0"))
 		s.curate("import", listingLine("a", "")+listingLine("b", `,"visibility":"published"`))
-		states := feed("after=0&wait=25s")
+		states := pull("after=0&wait=25s")
 		require.Len(t, states, 2)
 		require.Equal(t, api.ListingState{Sequence: states[0].Sequence, ID: "a",
 			ApplicationURL: "https://acme.example/a",
@@ -156,13 +157,13 @@ func TestListingFeedFollowsPublication(t *testing.T) {
 		require.Less(t, states[0].Sequence, states[1].Sequence)
 
 		waiting := make(chan []api.ListingState)
-		go func() { waiting <- feed("wait=25s&after=" + jsonNumber(states[1].Sequence)) }()
+		go func() { waiting <- pull("wait=25s&after=" + jsonNumber(states[1].Sequence)) }()
 		s.curate("withdraw", `{"ids":["b"]}`)
 		later := <-waiting
 		require.Len(t, later, 1)
 		require.Equal(t, "b", later[0].ID)
 		require.False(t, later[0].Published)
-		require.Empty(t, feed("after="+jsonNumber(later[0].Sequence)))
+		require.Empty(t, pull("after="+jsonNumber(later[0].Sequence)))
 
 		require.Equal(t, http.StatusBadRequest, s.Do(http.MethodGet, "/internal/v1/listings?after=x", nil).Status)
 	})

@@ -1,10 +1,8 @@
 package gateway_test
 
 import (
-	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,37 +12,7 @@ import (
 	"opportunity.internal/services/gateway"
 )
 
-// fakeBilling records the bodies of its requests.
-type fakeBilling struct {
-	*service
-
-	mu     sync.Mutex
-	bodies []string
-}
-
-func (w *environment) billing() *fakeBilling {
-	s := &fakeBilling{service: newService(w.t)}
-	s.respondWith(html(http.StatusOK, "ok", nil))
-	return s
-}
-
-func (s *fakeBilling) respondWith(handler http.HandlerFunc) {
-	s.service.respondWith(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		s.mu.Lock()
-		s.bodies = append(s.bodies, string(body))
-		s.mu.Unlock()
-		handler(w, r)
-	})
-}
-
-func (s *fakeBilling) received() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.bodies
-}
-
-func withBilling(s *fakeBilling) func(*gateway.Config) {
+func withBilling(s *service) func(*gateway.Config) {
 	return func(cfg *gateway.Config) { cfg.BillingURL, cfg.TrustedProxies = s.URL, []string{"127.0.0.0/8"} }
 }
 
@@ -54,7 +22,7 @@ var signed = http.Header{"Stripe-Signature": {"t=1,v1=ab"}}
 // header of the client.
 func TestWebhookEventsPassUnchanged(t *testing.T) {
 	w := newEnvironment(t)
-	s := w.billing()
+	s := newService(t)
 	gw := w.start(withBilling(s))
 	w.redis.Stop() // needs no key and no quota
 	const body = "{\"id\": \"evt_1\",\r\n  \"é\": \"\\u00e9\"}\n\x00"
@@ -67,7 +35,7 @@ func TestWebhookEventsPassUnchanged(t *testing.T) {
 			"X-Opportunity-Client": {"192.0.2.1"}, "X-Forwarded-For": {"198.51.100.1"},
 		}})
 	require.Equal(t, http.StatusOK, a.status)
-	require.Equal(t, []string{body}, s.received())
+	require.Equal(t, []string{body}, s.bodies())
 	got := s.requests()[0]
 	require.Equal(t, "/billing/stripe/webhook?a=b", got.RequestURI)
 	require.Equal(t, http.Header{

@@ -53,7 +53,7 @@ func clockAwayFromMidnight() *clock {
 func TestPaidPeriodEndsOnTime(t *testing.T) {
 	const history = "/api/v1/opportunities/a/history"
 	w, c := newEnvironment(t), clockAwayFromMidnight()
-	s := w.billing()
+	s := newService(t)
 	gw := w.start(c.config, func(cfg *gateway.Config) { cfg.BillingURL = s.URL })
 	w.history.respondWith(requireHistory)
 	key := w.issuePaid("acc_a", c.now().Add(30*time.Second))

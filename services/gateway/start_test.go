@@ -191,50 +191,51 @@ func (r replica) get(t testing.TB, key apikey.Key) response {
 	return r.do(t, request{key: key})
 }
 
-// service is a fake catalog or history service that records requests. By default it responds with
-// 200 and a small body.
+// service is a fake service that records requests, apart from those that the gateway makes at
+// intervals. By default it responds with 200 and a small body.
 type service struct {
 	*httptest.Server
 	mu       sync.Mutex
 	seen     []*http.Request
+	received []string // their bodies
 	handler  http.HandlerFunc
-	overview http.HandlerFunc
+	overview string       // of a catalog; empty: 404
 	callers  peer.Callers // for /readyz
 	ready    string       // body of /readyz
 }
 
 func newService(t testing.TB) *service {
 	s := &service{callers: servicetest.Callers(peer.Catalog)}
-	s.Server = servicetest.NewPeer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/readyz" {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			peer.NewAccess(peer.Catalog, s.callers, problem.Writer{}).
-				Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-					_,
-						_ = io.WriteString(w, s.ready)
-				})).ServeHTTP(w, r)
-			return
-		}
-		if r.URL.Path == "/internal/v1/overview" { // for the front page, at intervals
-			s.serveOverview(w, r)
-			return
-		}
-		if r.URL.Path == api.MarkPath { // what the gateway has seen, at any time
-			http.NotFound(w, r)
-			return
-		}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", s.serve)
+	mux.Handle(api.MarkPath, http.NotFoundHandler())
+	mux.HandleFunc("/internal/v1/overview", func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
-		s.seen = append(s.seen, r)
-		handler := s.handler
-		s.mu.Unlock()
-		if handler == nil {
-			handler = respond(http.StatusOK, `{"data":[]}`)
-		}
-		handler(w, r)
-	}))
+		defer s.mu.Unlock()
+		respond(map[bool]int{true: http.StatusNotFound, false: http.StatusOK}[s.overview == ""], s.overview)(w, r)
+	})
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		peer.NewAccess(peer.Catalog, s.callers, problem.Writer{}).Handler(http.HandlerFunc(
+			func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, s.ready) })).ServeHTTP(w, r)
+	})
+	s.Server = servicetest.NewPeer(mux)
 	t.Cleanup(s.Close)
 	return s
+}
+
+func (s *service) serve(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	s.mu.Lock()
+	s.seen, s.received = append(s.seen, r), append(s.received, string(body))
+	handler := s.handler
+	s.mu.Unlock()
+	if handler == nil {
+		handler = respond(http.StatusOK, `{"data":[]}`)
+	}
+	handler(w, r)
 }
 
 // rejectToken makes the service accept another token of the gateway.
@@ -244,29 +245,23 @@ func (s *service) rejectToken() {
 	s.callers = peer.Callers{Tokens: []string{"gateway:" + strings.Repeat("x", 32)}}
 }
 
-// serveOverview serves the overview of a catalog. Without one it responds with 404, as an older
-// release does.
-func (s *service) serveOverview(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	handler := s.overview
-	s.mu.Unlock()
-	if handler == nil {
-		handler = http.NotFound
-	}
-	handler(w, r)
-}
-
 // respondWith sets the handler of all later requests and forgets the recorded ones.
 func (s *service) respondWith(handler http.HandlerFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.handler, s.seen = handler, nil
+	s.handler, s.seen, s.received = handler, nil, nil
 }
 
 func (s *service) requests() []*http.Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.seen)
+}
+
+func (s *service) bodies() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.received)
 }
 
 func respond(status int, body string) http.HandlerFunc {

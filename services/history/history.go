@@ -75,8 +75,7 @@ func start(r *service.Runtime, cfg Config) error {
 		return err
 	}
 	log.Now, log.Log = r.Now, r.Log
-	listed := store.NewListings(r.DB)
-	copied := listings(r.Peer(peer.Catalog, cfg.CatalogURL, cfg.Tokens), listed, r.Registry)
+	copied := listings(r.Peer(peer.Catalog, cfg.CatalogURL, cfg.Tokens), store.NewListings(r.DB))
 	guard := r.Guard("verification_events", nil)
 	r.Registry.MustRegister(appended(events), storedMetrics{events, store.NewLinkChecks(r.DB), log})
 	r.Ready.Add("schema", r.SchemaReady)
@@ -86,7 +85,7 @@ func start(r *service.Runtime, cfg Config) error {
 	httpapi.API{
 		Store: events, Log: log, CatchUp: copied.CatchUp, PublicURL: cfg.PublicURL, Now: r.Now,
 		RequireQuotes: cfg.RequireQuotes, Links: store.NewLinkChecks(r.DB), ReadNow: cfg.ReadNow,
-		Summaries: setback.Changes(guard, events.Summaries), VerifyMark: cover(guard, events),
+		Summaries: summaries(guard, events),
 	}.Routes(engine, problems, &r.Ready)
 	access := peer.NewAccess(peer.History, cfg.Callers, problems)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems))))

@@ -12,6 +12,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
@@ -217,12 +218,12 @@ func TestSummariesArePulledAfterChanges(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *instance) {
 		mark := ""
 		pull := func(query string) []api.Summary {
-			page := servicetest.Read[api.SummaryFeed](s.get("/internal/v1/summaries" + query + mark))
+			page := servicetest.Read[feed.Page[api.EncodedSummary]](s.get("/internal/v1/summaries" + query + mark))
 			require.False(t, page.StartOver)
 			mark = "&mark=" + page.Mark
-			return apitest.Decoded(page.Summaries)
+			return apitest.Decoded(page.Changes)
 		}
-		require.Regexp(t, `^{"summaries":\[\],"mark":"[0-9a-f]{16}\.0\."}$`, s.get("/internal/v1/summaries").Body)
+		require.Regexp(t, `^{"changes":\[\],"mark":"[0-9a-f]{16}\.0\."}$`, s.get("/internal/v1/summaries").Body)
 		require.Empty(t, pull("?after=0&wait=1ms"))
 		s.catalog.set("a", true)
 		s.catalog.set("b", false)

@@ -15,6 +15,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history"
@@ -79,7 +80,7 @@ func TestCheckLinksAppendsOutcomes(t *testing.T) {
 		require.NoError(t, check())
 
 		summaries := map[string]api.Summary{}
-		for _, sum := range apitest.Decoded(servicetest.Read[api.SummaryFeed](s.get("/internal/v1/summaries")).Summaries) {
+		for _, sum := range apitest.Decoded(servicetest.Read[feed.Page[api.EncodedSummary]](s.get("/internal/v1/summaries")).Changes) {
 			summaries[sum.Slug] = sum
 		}
 		for id, want := range map[string]struct {

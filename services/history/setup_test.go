@@ -17,6 +17,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service/servicetest"
@@ -62,10 +63,10 @@ func (c *catalog) serve(w http.ResponseWriter, r *http.Request) {
 	for {
 		c.mu.Lock()
 		failing, mute, changed, page := c.failing, c.noPolls && wait > 0, c.changed,
-			api.ListingFeed{Listings: []api.ListingState{}}
+			feed.Page[api.ListingState]{Changes: []api.ListingState{}}
 		for _, s := range c.states {
-			if s.Sequence > after && !mute && len(page.Listings) < 2 { // small pages, so that catching up needs several
-				page.Listings = append(page.Listings, s)
+			if s.Sequence > after && !mute && len(page.Changes) < 2 { // small pages, so that catching up needs several
+				page.Changes = append(page.Changes, s)
 			}
 		}
 		c.mu.Unlock()
@@ -73,7 +74,7 @@ func (c *catalog) serve(w http.ResponseWriter, r *http.Request) {
 		case failing:
 			w.WriteHeader(http.StatusInternalServerError)
 			return
-		case len(page.Listings) > 0 || wait == 0:
+		case len(page.Changes) > 0 || wait == 0:
 			_ = json.NewEncoder(w).Encode(page)
 			return
 		}
@@ -152,7 +153,7 @@ func (s *instance) follow() {
 	go func() {
 		defer close(ended)
 		for ctx.Err() == nil {
-			var page api.SummaryFeed
+			var page feed.Page[api.EncodedSummary]
 			if client.Get(ctx, "/internal/v1/summaries?after=0"+mark, &page) == nil && page.Mark != "" {
 				mark = "&mark=" + page.Mark
 			}

@@ -97,7 +97,7 @@ func Run(ctx context.Context, o Options) error {
 	first := []job{
 		d.repeated(0, service.Loop{Name: "save of Redis", Interval: saveInterval,
 			Do: func(context.Context) error { return save() }}),
-		d.repeated(0, service.Loop{Name: "explanation", Interval: time.Second,
+		d.repeated(0, service.Loop{Name: "explanation", Interval: explainInterval,
 			Do: func(ctx context.Context) error { d.explain(ctx, o.Err); return nil }}),
 	}
 	return append(stages{first}, d.stages()...).run(ctx, func(ctx context.Context) error {
@@ -130,6 +130,10 @@ func startRedis(file string) (*embedded.Server, error) {
 // saveInterval is the time between calls of save. What changed since the last one is not noticed
 // after a crash.
 const saveInterval = time.Second
+
+// explainInterval is the time between requests for the readiness of each service. Each opens a
+// connection and reads databases.
+const explainInterval = 5 * time.Second
 
 // listen opens a listener at address, the value of flag. Its errors tell the user how to choose
 // another address.

@@ -31,15 +31,18 @@ The command prints the mail and the number of recipients, and asks for confirmat
 announcement is sent.`,
 		Example: `  opportunity announce terms-2027-01 --kind terms --subject "New terms from 1 February 2027" --text terms.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := announcementText(cmd, file)
+			text, err := readFile(cmd, file)
 			if err != nil {
 				return err
+			}
+			if len(text) == 0 {
+				return errors.New("the text is empty: write the paragraphs of the mail into the file")
 			}
 			c, err := v.client()
 			if err != nil {
 				return err
 			}
-			want.ID, want.Text = args[0], text
+			want.ID, want.Text = args[0], string(text)
 			if !yes {
 				if err := confirmAnnouncement(cmd, c, want); err != nil {
 					return err
@@ -78,17 +81,4 @@ func confirmAnnouncement(cmd *cobra.Command, c adminapi.Client, want api.Announc
 	}
 	question := fmt.Sprintf("Subject: %s\n\n%s\nRecipients: %d.", found.Subject, found.Text, found.Recipients)
 	return confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), question)
-}
-
-func announcementText(cmd *cobra.Command, file string) (string, error) {
-	in, closed, err := input(cmd, file)
-	if err != nil {
-		return "", err
-	}
-	defer closed()
-	text, err := io.ReadAll(in)
-	if err == nil && len(text) == 0 {
-		err = errors.New("the text is empty: write the paragraphs of the mail into the file")
-	}
-	return string(text), err
 }

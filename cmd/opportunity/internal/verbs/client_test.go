@@ -42,24 +42,6 @@ func admin(t *testing.T, status int, response string) (client adminapi.Client, s
 	return adminapi.Client{URL: s.URL + "/", Token: token, Actor: "ann", HTTP: s.Client()}, sent
 }
 
-func TestIssueKey(t *testing.T) {
-	c, sent := admin(t, http.StatusOK,
-		`{"id":"key_1","key":"oda_live_x","account":"acc_1","tier":"free","expiresAt":"2027-01-01T00:00:00Z"}`)
-	key, raw, err := c.IssueKey(t.Context(), adminapi.KeyRequest{Tier: api.Free, UseCase: "a test"})
-	require.NoError(t, err)
-	require.Equal(t, "oda_live_x", key.Key)
-	require.Contains(t, string(raw), "key_1")
-	require.Equal(t, `POST /operator/v1/keys ann {"tier":"free","useCase":"a test","test":false}`, sent.String())
-}
-
-// An id is one path segment, even if it contains slashes.
-func TestIDsAreEscapedInPaths(t *testing.T) {
-	c, sent := admin(t, http.StatusOK, `{}`)
-	_, err := c.RevokeKey(t.Context(), "../accounts/x", false)
-	require.NoError(t, err)
-	require.Contains(t, sent.String(), "POST /operator/v1/keys/..%2Faccounts%2Fx/revoke")
-}
-
 func TestErrorResponses(t *testing.T) {
 	c, _ := admin(t, http.StatusNotFound,
 		`{"error":{"code":"not_found","message":"There is no key with this id."},"documentation":"http://x/"}`)

@@ -2,6 +2,8 @@ package verbs
 
 import (
 	"context"
+	"encoding/json"
+	"path"
 	"strings"
 	"time"
 
@@ -16,56 +18,47 @@ func (v *verbs) completeIDs(group *cobra.Command) {
 		if !strings.Contains(c.Use, " ID") {
 			continue
 		}
-		c.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 && !strings.Contains(cmd.Use, "ID...") {
-				return tierNames(cmd, args), cobra.ShellCompDirectiveNoFileComp
+		c.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) (all []string, _ cobra.ShellCompDirective) {
+			switch {
+			case len(args) == 0 || strings.Contains(cmd.Use, "ID..."):
+				all = v.candidates(cmd.Context(), listOf(group.Name(), cmd.Name()))
+			case len(args) == 1 && strings.HasSuffix(cmd.Use, "ID TIER"):
+				for _, tier := range tiers() {
+					all = append(all, string(tier))
+				}
 			}
-			client, err := v.client()
-			if err != nil {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
-			defer cancel()
-			return candidates(ctx, client, group.Name(), cmd.Name()), cobra.ShellCompDirectiveNoFileComp
+			return all, cobra.ShellCompDirectiveNoFileComp
 		}
 	}
 }
 
-// tierNames completes the second argument of "accounts grant".
-func tierNames(cmd *cobra.Command, args []string) (names []string) {
-	for _, t := range tiers() {
-		if len(args) == 1 && strings.HasSuffix(cmd.Use, "ID TIER") {
-			names = append(names, string(t))
-		}
-	}
-	return names
-}
-
-// candidates lists the ids that a command takes. The shell shows nothing if they cannot be listed.
-func candidates(ctx context.Context, c adminapi.Client, group, command string) (ids []string) {
-	page := adminapi.Page{Limit: 1000}
+// listOf returns the path of the list of what a command takes.
+func listOf(group, command string) string {
 	switch {
 	case group == "accounts":
-		list, _, _ := c.AccountList(ctx, "", page)
-		for _, a := range list.Accounts {
-			ids = append(ids, a.ID)
-		}
+		return "/accounts"
 	case command == "approve" || command == "decline":
-		list, _, _ := c.KeyRequests(ctx, false, page)
-		for _, r := range list.Requests {
-			ids = append(ids, r.ID)
-		}
+		return "/keys/requests"
 	case group == "keys":
-		list, _, _ := c.KeyList(ctx, "", page)
-		for _, k := range list.Keys {
-			if k.Status == "active" {
-				ids = append(ids, k.ID)
-			}
-		}
-	default:
-		list, _, _ := c.ListingList(ctx, page)
-		for _, l := range list.Listings {
-			ids = append(ids, l.ID)
+		return "/keys"
+	}
+	return "/listings"
+}
+
+// candidates lists ids, of keys only active ones. The shell shows nothing if they cannot be listed.
+func (v *verbs) candidates(ctx context.Context, list string) (ids []string) {
+	client, err := v.client()
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	found, _, _ := adminapi.Get[map[string]json.RawMessage](ctx, client, list, "limit", "1000")
+	var entries []struct{ ID, Status string }
+	_ = json.Unmarshal(found[path.Base(list)], &entries)
+	for _, e := range entries {
+		if list != "/keys" || e.Status == "active" {
+			ids = append(ids, e.ID)
 		}
 	}
 	return ids

@@ -63,6 +63,23 @@ func input(cmd *cobra.Command, name string) (in io.Reader, closed func(), err er
 	return file, func() { file.Close() }, err
 }
 
+// maxText bounds a file that a command reads into memory, in bytes.
+const maxText = 1 << 20
+
+// readFile reads a file named on the command line; - means standard input.
+func readFile(cmd *cobra.Command, name string) ([]byte, error) {
+	in, closed, err := input(cmd, name)
+	if err != nil {
+		return nil, err
+	}
+	defer closed()
+	text, err := io.ReadAll(io.LimitReader(in, maxText+1))
+	if err == nil && len(text) > maxText {
+		err = fmt.Errorf("%s is larger than %d bytes", name, maxText)
+	}
+	return text, err
+}
+
 // report runs an all-or-nothing call and prints its summary, or the problems that prevented it.
 func (v *verbs) report(call func(context.Context, adminapi.Client, []string) (result, error)) runE {
 	return func(cmd *cobra.Command, args []string) error {

@@ -408,49 +408,6 @@ func TestRestoredCatalogIsStoppedUntilTheLossIsAccepted(t *testing.T) {
 	})
 }
 
-// The catalog lost the position of its copy of the summaries, or has one that history never reached.
-// It ends equal to history, and history is not set back.
-func TestFollowerWithoutAValidCursorCopiesEverything(t *testing.T) {
-	onPairs(t, func(t *testing.T, p *pair) {
-		for i, damage := range []string{"position = 0, mark = '', restarted = false", "position = position + 1000"} {
-			p.catalog.Stop()
-			db := servicetest.OpenDatabase(t, p.catalogAt.Database.URL)
-			require.NoError(t, db.Exec("UPDATE feed_cursor SET "+damage).Error)
-			outcome, status := api.OutcomeVerified, api.Verified
-			if i == 1 {
-				outcome, status = api.OutcomeClosed, api.NeedsReview
-			}
-			p.record("c", outcome)
-			p.startCatalog()
-			p.catalog.WaitReady()
-			p.waitFor("c", status)
-			require.Equal(t, api.Verified, p.status("a"))
-			require.Equal(t, api.Verified, p.status("b"))
-		}
-		require.True(t, p.history.HasMetric(`store_set_back{store="history"} 0`))
-	})
-}
-
-// A replica that lags takes over while both services run.
-func TestHistoryThatIsReplacedWhileItRunsIsRecognized(t *testing.T) {
-	onPairs(t, func(t *testing.T, p *pair) {
-		if strings.HasPrefix(p.historyAt.Database.URL, "sqlite") {
-			return // an open file cannot be replaced
-		}
-		p.history.Stop()
-		restore := storetest.Backup(t, p.historyAt.Database.URL)
-		p.startHistory()
-		p.history.WaitReady()
-		p.record("a", api.OutcomeClosed)
-		p.waitFor("a", api.NeedsReview)
-		restore()
-		requireSetBack(t, p.history, "history")
-		require.NoError(t, history.Recover(t.Context(), p.historyAt, service.Recovery{Operator: "ann"}, io.Discard))
-		p.history.WaitReady()
-		p.waitFor("a", api.Verified)
-	})
-}
-
 const listingLine = `{"id":"ID","company":{"name":"Company ID","website":"https://ID.example/"},"applicationUrl":"https://ID.example/apply",` +
 	`"category":"online","subcategory":"transcription","summary":"Pays for transcripts.","overview":"Paid by the minute.","startingCost":"None",` +
 	`"workModel":"Independent contractor","sources":[{"url":"https://ID.example/terms","checkedAt":"2026-11-18"}]}`

@@ -32,7 +32,7 @@ func (v *verbs) verify() *cobra.Command {
 	var against []string
 	c := &cobra.Command{
 		Use:   "verify",
-		Short: `Prove that nobody changed the events in the data directory of "opportunity up"`,
+		Short: `Prove that the events in the data directory of "opportunity up" are unchanged`,
 		Long: `Prove the verification events in the data directory of "opportunity up" against its log,
 and against checkpoints that you saved elsewhere. It reads the files and changes nothing; "up" may
 be running.
@@ -95,30 +95,26 @@ func (v *verbs) historyConfig() (file string, cfg history.Config, err error) {
 	if err != nil {
 		return "", cfg, err
 	}
-	if lookup, err = withSecret(lookup, "OPPORTUNITY_HISTORY_SIGNING_KEY",
-		filepath.Join(filepath.Dir(file), SigningKeyFile)); err != nil {
+	secret, err := os.ReadFile(filepath.Join(filepath.Dir(file), SigningKeyFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", cfg, err
 	}
-	cfg, err = history.ProofConfig(lookup)
+	cfg, err = history.ProofConfig(with(lookup, "OPPORTUNITY_HISTORY_SIGNING_KEY", strings.TrimSpace(string(secret))))
 	return file, cfg, err
 }
 
-// withSecret returns settings with a secret from a file, unset if the file does not exist.
-func withSecret(lookup func(string) (string, bool), variable, file string) (func(string) (string, bool), error) {
-	secret, err := os.ReadFile(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
+// with returns settings in which a variable has a value, and is unset if that is empty.
+func with(lookup settings, variable, value string) settings {
 	return func(name string) (string, bool) {
 		if name == variable {
-			return strings.TrimSpace(string(secret)), len(secret) > 0
+			return value, value != ""
 		}
 		return lookup(name)
-	}, nil
+	}
 }
 
 // database returns the database file of a service in the data directory, and settings that use it.
-func (v *verbs) database(service string) (file string, lookup func(string) (string, bool), err error) {
+func (v *verbs) database(service string) (file string, lookup settings, err error) {
 	dir, err := filepath.Abs(v.dataDir)
 	if err != nil {
 		return "", nil, err
@@ -128,12 +124,7 @@ func (v *verbs) database(service string) (file string, lookup func(string) (stri
 		return "", nil, fmt.Errorf(`no %s: %s does not exist. Use --data-dir with the directory of "opportunity up"`, service,
 			file)
 	}
-	return file, func(name string) (string, bool) {
-		if name == "OPPORTUNITY_DATABASE_URL" {
-			return (&url.URL{Scheme: "sqlite", Path: file}).String(), true
-		}
-		return os.LookupEnv(name)
-	}, nil
+	return file, with(os.LookupEnv, "OPPORTUNITY_DATABASE_URL", (&url.URL{Scheme: "sqlite", Path: file}).String()), nil
 }
 
 func (v *verbs) verifyEvent() *cobra.Command {
@@ -182,12 +173,9 @@ changed since. It does not prove that the event is true. The exit code is 0 if t
 	return c
 }
 
-// maxProof bounds a proof and a checkpoint, in bytes.
-const maxProof = 1 << 20
-
 func provedBy(cmd *cobra.Command, name, checkpoint string, keys opportunity.ProofKeys) (proof opportunity.Proof,
 	err error) {
-	text, err := readBounded(cmd, name)
+	text, err := readFile(cmd, name)
 	if err != nil {
 		return proof, err
 	}
@@ -199,7 +187,7 @@ func provedBy(cmd *cobra.Command, name, checkpoint string, keys opportunity.Proo
 
 // leadsTo returns an error unless a proof leads to the checkpoint in a file.
 func leadsTo(cmd *cobra.Command, proof opportunity.Proof, checkpoint string, keys opportunity.ProofKeys) error {
-	text, err := readBounded(cmd, checkpoint)
+	text, err := readFile(cmd, checkpoint)
 	if err != nil {
 		return err
 	}
@@ -216,19 +204,6 @@ func leadsTo(cmd *cobra.Command, proof opportunity.Proof, checkpoint string, key
 			"the log has signed two histories of %d events: keep this file and %s, which prove it", size, checkpoint)}
 	}
 	return nil
-}
-
-func readBounded(cmd *cobra.Command, name string) ([]byte, error) {
-	in, closed, err := input(cmd, name)
-	if err != nil {
-		return nil, err
-	}
-	defer closed()
-	text, err := io.ReadAll(io.LimitReader(in, maxProof+1))
-	if err == nil && len(text) > maxProof {
-		err = fmt.Errorf("%s is larger than %d bytes", name, maxProof)
-	}
-	return text, err
 }
 
 func printProof(out io.Writer, p opportunity.Proof) {

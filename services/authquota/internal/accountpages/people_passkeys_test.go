@@ -123,20 +123,6 @@ func TestAPasskeyOfAnotherIsNoProof(t *testing.T) {
 	})
 }
 
-func TestClonedPasskeyCannotSignIn(t *testing.T) {
-	onSite(t, func(t *testing.T, f *feature) {
-		b := f.member("ada@example.org")
-		k := b.AddPasskey("Key ring")
-		copied := *k
-		for range 3 {
-			b.Post("/account/security/confirm", "answer", k.Prove(b.Get("/account/security/confirm"))).Leads("/account/security")
-		}
-		b.Post("/account/security/confirm", "answer", copied.Prove(b.Get("/account/security/confirm"))).
-			Shows(422, "not accepted")
-		b.Post("/account/security/confirm", "answer", k.Prove(b.Get("/account/security/confirm"))).Leads("/account/security")
-	})
-}
-
 func TestARemovedPasskeyIsNoProof(t *testing.T) {
 	onSite(t, func(t *testing.T, f *feature) {
 		b := f.member("ada@example.org")

@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -115,7 +114,7 @@ func TestThePasswordIsChanged(t *testing.T) {
 }
 
 func TestAddressIsChangedByMailLink(t *testing.T) {
-	onBoth(t, func(t *testing.T, f *feature) {
+	onSite(t, func(t *testing.T, f *feature) {
 		b := f.member("ada@example.org")
 		for _, bad := range []string{"", "nonsense", "a@b@c.example"} {
 			b.Post("/account/security/email", "email", bad).Shows(422, "Enter an email address")
@@ -132,19 +131,8 @@ func TestAddressIsChangedByMailLink(t *testing.T) {
 		phone := b.Other() // not signed in
 		form := phone.Get(second).Shows(http.StatusOK, "lovelace@example.org")
 		phone.Get(second).Shows(http.StatusOK) // opening the link does not use it
-		var all sync.WaitGroup
-		var mu sync.Mutex
-		answers := map[int]int{}
-		for range 4 {
-			all.Go(func() {
-				status := b.Other().Post("/account/new-address", "token", testkit.Token(form)).Status
-				mu.Lock()
-				defer mu.Unlock()
-				answers[status]++
-			})
-		}
-		all.Wait()
-		require.Equal(t, map[int]int{http.StatusSeeOther: 1, http.StatusGone: 3}, answers)
+		b.Other().Post("/account/new-address", "token", testkit.Token(form)).Leads("/account/security")
+		b.Other().Post("/account/new-address", "token", testkit.Token(form)).Shows(http.StatusGone)
 		b.Get("/account").Shows(http.StatusOK, "lovelace@example.org")
 		notice := f.mail("ada@example.org", "address-changed", 1)
 		require.Contains(t, notice.Text, "l…@example.org")
@@ -219,21 +207,22 @@ func TestTheAuthenticatorIsReplacedOnceTheNewOneHasProvenItself(t *testing.T) {
 		b.Post("/account/security/confirm", "code", b.Code()).Leads("/account/security")
 
 		code, oldCode := newCode(testkit.Seed(shown)), b.Code()
-		var all sync.WaitGroup
-		statuses := make([]int, 3)
-		for i := range statuses {
-			all.Go(func() {
-				o := b.Other()
-				o.Cookies["__Host-session"] = b.Cookies["__Host-session"]
-				p := o.Post("/account/security/authenticator", "code", code)
-				if statuses[i] = p.Status; p.Header.Get("Location") == "/account/security" {
-					statuses[i] = http.StatusOK
-					b.Seed, elsewhere.Seed = testkit.Seed(shown), testkit.Seed(shown)
-				}
-			})
+		same := func() []*testkit.Person {
+			o := b.Other()
+			o.Cookies["__Host-session"] = b.Cookies["__Host-session"]
+			return []*testkit.Person{o}
 		}
-		all.Wait()
-		require.Equal(t, 1, countOf(statuses, http.StatusOK), "%v", statuses)
+		got := atOnce(slices.Concat(same(), same(), same()), func(o *testkit.Person) testkit.Page {
+			return o.Post("/account/security/authenticator", "code", code)
+		})
+		replaced := 0
+		for _, p := range got {
+			if p.Header.Get("Location") == "/account/security" {
+				replaced++
+			}
+		}
+		require.Equal(t, 1, replaced)
+		b.Seed, elsewhere.Seed = testkit.Seed(shown), testkit.Seed(shown)
 		elsewhere.Get("/account").Leads("/account/sign-in")
 		require.Contains(t, f.mail(b.Email, "factor-changed", 1).Text, "authenticator")
 
@@ -350,20 +339,11 @@ func TestAnAccountIsClosed(t *testing.T) {
 		}
 
 		again := f.Visitor()
-		f.confirm(again, f.askFor(again, "/account/sign-up", "ada@example.org", "confirm-address", 2))
+		again.Confirm(f.askFor(again, "/account/sign-up", "ada@example.org", "confirm-address", 2))
 		account, _, err := f.People.Credentials(t.Context(), "ada@example.org")
 		require.NoError(t, err)
 		require.NotEqual(t, b.Account, account)
 	})
-}
-
-func countOf(all []int, one int) (n int) {
-	for _, x := range all {
-		if x == one {
-			n++
-		}
-	}
-	return n
 }
 
 // An intruder requests a new address. Everything the owner does to sign the intruder out also
@@ -585,14 +565,6 @@ func TestOnlyWholeSetsAreDownloaded(t *testing.T) {
 	}
 }
 
-func TestNewCodesNeedRecentProof(t *testing.T) {
-	s, b := person(t)
-	s.Advance(people.RecentProof + time.Minute)
-	b.Post("/account/recovery-codes").Leads("/account/security/confirm?next=%2Faccount%2Frecovery-codes")
-	require.Equal(t, http.StatusOK, downloadCodes(b, b.Codes...).Status,
-		"the old codes stay, and the page with them may have been open for long")
-}
-
 // person returns a site and a person who is signed in.
 func person(t *testing.T, adjust ...func(*authquota.Config)) (*sitekit.Site, *testkit.Person) {
 	t.Helper()
@@ -610,16 +582,6 @@ func TestEveryPageHasTheHeaders(t *testing.T) {
 		require.Contains(t, p.Header.Get("Content-Security-Policy"), "default-src 'none'")
 		require.Equal(t, "max-age=31536000", p.Header.Get("Strict-Transport-Security"))
 	}
-}
-
-func TestStaticFilesAreServedUnderTheAccount(t *testing.T) {
-	_, b := person(t)
-	for _, script := range []string{"passkey.js", "copy.js"} {
-		require.NotEmpty(t, script)
-	}
-	p := b.Get("/account")
-	require.Regexp(t, `href="/account/static/style\.[0-9a-f]{8}\.css"`, p.Body)
-	b.Get("/account/static/style.css").Shows(http.StatusNotFound)
 }
 
 func TestAccessLevels(t *testing.T) {
@@ -656,14 +618,4 @@ func TestAccessLevels(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A form cannot be submitted again after a proof, so the person returns to the closest page that
-// can be opened.
-func TestFormContinuesAtItsPageAfterAProof(t *testing.T) {
-	s, b := person(t)
-	s.Advance(people.RecentProof)
-	b.Post("/account/security/sessions/end").Leads("/account/security/confirm?next=%2Faccount%2Fsecurity")
-	b.Get("/account/security/close?a=b&c=d").
-		Leads("/account/security/confirm?next=%2Faccount%2Fsecurity%2Fclose%3Fa%3Db%26c%3Dd")
 }

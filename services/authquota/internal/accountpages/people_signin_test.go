@@ -3,8 +3,6 @@ package accountpages_test
 import (
 	"fmt"
 	"net/http"
-	"regexp"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -18,22 +16,12 @@ import (
 	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
 
-func TestFormsOfVisitors(t *testing.T) {
-	onSite(t, func(t *testing.T, f *feature) {
-		b := f.Visitor()
-		b.Get("/account/sign-up").Shows(http.StatusOK, "Create an account")
-		b.Get("/account/sign-in").Shows(http.StatusOK, "Sign in", "Create one")
-		b.Get("/account").Leads("/account/sign-in")
-	})
-}
-
 func TestSessionsEnd(t *testing.T) {
 	onSite(t, func(t *testing.T, f *feature) {
 		b := f.SignUp("ada@example.org")
 		idle := b.Other()
 		f.Advance(time.Minute)
-		idle.EnterPassword()
-		idle.Post("/account/sign-in/code", "code", idle.Code()).Leads("/account")
+		idle.SignIn()
 		b.Get("/account").Shows(http.StatusOK)
 		for range 12 * 60 / 29 { // used continuously
 			f.Advance(29 * time.Minute)
@@ -73,8 +61,7 @@ func TestNewBrowserSendsMail(t *testing.T) {
 		b := f.member("ada@example.org")
 		o := b.Other()
 		o.Agent, o.Address = "Mozilla/5.0 (Windows NT 10.0) Chrome/156.0 Safari/537.36", "2001:db8::1"
-		o.EnterPassword().Leads("/account/sign-in/code")
-		o.Post("/account/sign-in/code", "code", o.Code()).Leads("/account")
+		o.SignIn()
 		m := f.mail(b.Email, "new-sign-in", 1)
 		for _, w := range []string{"20 November 2026, 10:01 UTC", "Chrome on Windows", "2001:db8::/48"} {
 			require.Contains(t, m.Text, w)
@@ -82,13 +69,11 @@ func TestNewBrowserSendsMail(t *testing.T) {
 		for _, known := range []*testkit.Person{b, o} { // both are known now
 			f.Advance(time.Minute)
 			known.Post("/account/sign-out")
-			known.EnterPassword().Leads("/account/sign-in/code")
-			known.Post("/account/sign-in/code", "code", known.Code()).Leads("/account")
+			known.SignIn()
 		}
 		f.Advance(time.Minute)
 		third := b.Other()
-		third.EnterPassword()
-		third.Post("/account/sign-in/code", "code", third.Code()).Leads("/account")
+		third.SignIn()
 		require.Contains(t, f.mail(b.Email, "new-sign-in", 2).Text, "10:04 UTC")
 	})
 }
@@ -97,7 +82,7 @@ func TestNewBrowserSendsMail(t *testing.T) {
 func TestASetUpMayTakeHalfAnHour(t *testing.T) {
 	onSite(t, func(t *testing.T, f *feature) {
 		b := f.Visitor()
-		f.confirm(b, f.askFor(b, "/account/sign-up", "ada@example.org", "confirm-address", 1))
+		b.Confirm(f.askFor(b, "/account/sign-up", "ada@example.org", "confirm-address", 1))
 		b.Email, b.Password = "ada@example.org", testkit.Password
 		b.Seed = testkit.Seed(b.Get("/account/authenticator"))
 		late := b.Other()
@@ -135,38 +120,10 @@ func count(pages []testkit.Page, status int) (n int) {
 	return n
 }
 
-func TestACodeSignsInOnce(t *testing.T) {
-	onBoth(t, func(t *testing.T, f *feature) {
-		b := f.member("ada@example.org")
-		var browsers []*testkit.Person
-		for range 5 {
-			o := b.Other()
-			o.EnterPassword().Leads("/account/sign-in/code")
-			browsers = append(browsers, o)
-		}
-		code := b.Code()
-		got := atOnce(browsers, func(b *testkit.Person) testkit.Page { return b.Post("/account/sign-in/code", "code", code) })
-		require.Equal(t, 1, count(got, http.StatusSeeOther))
-		require.Equal(t, 4, count(got, http.StatusUnprocessableEntity))
-
-		recovery := b.Codes[0]
-		got = atOnce(browsers, func(b *testkit.Person) testkit.Page {
-			return b.Post("/account/sign-in/code", "code", recovery)
-		})
-		in := 0
-		for i, b := range browsers {
-			if got[i].Status == http.StatusSeeOther && b.Get("/account").Status == http.StatusOK {
-				in++
-			}
-		}
-		require.Equal(t, 2, in, "one by the code of the app, one by the recovery code: %v", got)
-	})
-}
-
 func TestACodeOfTheSetUpWorksOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *feature) {
 		b := f.Visitor()
-		f.confirm(b, f.askFor(b, "/account/sign-up", "ada@example.org", "confirm-address", 1))
+		b.Confirm(f.askFor(b, "/account/sign-up", "ada@example.org", "confirm-address", 1))
 		b.Email, b.Password = "ada@example.org", testkit.Password
 		browsers := []*testkit.Person{b.Other(), b.Other(), b.Other()}
 		shown := map[string]bool{testkit.Seed(b.Get("/account/authenticator")): true}
@@ -189,25 +146,6 @@ func TestACodeOfTheSetUpWorksOnce(t *testing.T) {
 		o := b.Other()
 		o.EnterPassword().Leads("/account/sign-in/code")
 		o.Post("/account/sign-in/code", "code", code).Shows(http.StatusUnprocessableEntity, "already used")
-	})
-}
-
-func TestWrongCodesAreDelayed(t *testing.T) {
-	onSite(t, func(t *testing.T, f *feature) {
-		b := f.member("ada@example.org")
-		o := b.Other()
-		o.EnterPassword().Leads("/account/sign-in/code")
-		for i := range 10 {
-			o.Address = fmt.Sprintf("198.51.100.%d", i) // one network
-			o.Post("/account/sign-in/code", "code", o.WrongCode()).Shows(http.StatusUnprocessableEntity, "The code is wrong")
-		}
-		rejected := o.Post("/account/sign-in/code", "code", o.Code()).
-			Shows(http.StatusTooManyRequests, "Too many attempts", "30 seconds")
-		wait, err := strconv.Atoi(rejected.Header.Get("Retry-After"))
-		require.NoError(t, err)
-		f.Advance(time.Duration(wait) * time.Second)
-		o.Post("/account/sign-in/code", "code", o.Code()).Leads("/account")
-		o.Get("/account").Shows(http.StatusOK)
 	})
 }
 
@@ -318,8 +256,7 @@ func TestAttackerWithPasswordDoesNotDelayOwner(t *testing.T) {
 		guesser.EnterPassword().Leads("/account/sign-in/code")
 		guesser.Post("/account/sign-in/code", "code", guesser.WrongCode()).Shows(http.StatusUnprocessableEntity)
 		b.Address = "198.51.0.1" // even from where the guesser is
-		b.EnterPassword().Leads("/account/sign-in/code")
-		b.Post("/account/sign-in/code", "code", b.Code()).Leads("/account")
+		b.SignIn()
 
 		// a new browser waits and then signs in
 		phone := b.Other()
@@ -343,8 +280,7 @@ func TestAKnownBrowserIsCountedAlone(t *testing.T) {
 		}
 		b.Post("/account/sign-in/code", "code", b.Code()).Shows(http.StatusTooManyRequests)
 		phone := b.Other()
-		phone.EnterPassword().Leads("/account/sign-in/code")
-		phone.Post("/account/sign-in/code", "code", phone.Code()).Leads("/account")
+		phone.SignIn()
 
 		// another account does not know the browser
 		grace := f.SignUp("grace@example.org")
@@ -520,26 +456,12 @@ func (f *feature) mail(to, template string, n int) letter {
 	return letter{}
 }
 
-var links = regexp.MustCompile(`https://api\.example(/account/[^\s")]+)`)
-
 // links returns the paths in a mail.
-func (l letter) links() (paths []string) {
-	for _, found := range links.FindAllStringSubmatch(l.Text, -1) {
-		paths = append(paths, found[1])
-	}
-	return paths
-}
+func (l letter) links() []string { return testkit.Links(l.Text) }
 
 // askFor submits an address to a page and returns the link in the n-th mail of a template.
 func (f *feature) askFor(p *testkit.Person, path, email, template string, n int) string {
 	f.t.Helper()
 	require.Equal(f.t, http.StatusSeeOther, p.Post(path, "email", email).Status)
 	return f.mail(email, template, n).links()[0]
-}
-
-// confirm follows the link of a mail and chooses the password.
-func (f *feature) confirm(p *testkit.Person, link string) {
-	f.t.Helper()
-	form := p.Get(link).Shows(http.StatusOK, "Choose a password")
-	p.Post("/account/confirm", "token", testkit.Token(form), "password", testkit.Password).Leads("/account/authenticator")
 }

@@ -283,7 +283,8 @@ func (g *gateway) tick() {
 	if g.w.fault == forgetful {
 		g.restart()
 	} else {
-		_ = g.memory.Exchange(context.Background())
+		stored, err := g.w.redis.HGet(context.Background(), counter.Marks, peer.Authquota).Result()
+		_ = g.memory.Exchange(context.Background(), stored, err == nil || errors.Is(err, redis.Nil))
 	}
 }
 

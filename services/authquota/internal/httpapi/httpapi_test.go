@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/testkit"
 	"opportunity.internal/services/authquota/internal/testkit/sitekit"
@@ -19,19 +18,6 @@ func TestKeyOfUnknownTierIsNotResolved(t *testing.T) {
 	response := s.Resolve(key.Key)
 	response.RequireError(problem.InternalError)
 	require.Equal(t, http.StatusInternalServerError, response.Status, "no limits, no call")
-}
-
-func TestEntitlementIsAppliedToItsHolder(t *testing.T) {
-	s := sitekit.New(t)
-	key, b := s.Issue(""), s.SignUp("ada@example.org")
-	b.Post("/account/keys/connect", "key", key.Key).Leads("/account/keys")
-	epoch := s.Epoch(b.Account)
-	s.Entitle(key.Account, api.Entitlement{Tier: api.Free, Version: 1})
-	require.Greater(t, s.Epoch(b.Account), epoch)
-	s.Redis.Stop()
-	body := `{"tier":"free","paidUntil":null,"renews":false,"trouble":"","version":2}`
-	s.Do(http.MethodPut, "/internal/v1/entitlements/"+key.Account, body).
-		RequireError(problem.ServiceUnavailable, "The change is saved")
 }
 
 func TestDryRunAnnouncesNothing(t *testing.T) {

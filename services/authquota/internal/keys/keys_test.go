@@ -95,6 +95,10 @@ func TestOrders(t *testing.T) {
 			require.Equal(t, c.life, life)
 		})
 	}
+	for _, life := range []string{"0s", "-1h", "1ns", "8760h1us", "30x"} {
+		_, _, err := keys.Order{UseCase: "x", ExpiresIn: life}.Checked()
+		require.ErrorContains(t, err, "at most 365d", life)
+	}
 	_, _, err := keys.Order{UseCase: "my key is " + apikey.Generate(apikey.Live).Reveal()}.Checked()
 	require.Equal(t, problem.InvalidParameter, problem.Of(err).Code)
 	require.Equal(t, apikey.Test, keys.PrefixOf(true))

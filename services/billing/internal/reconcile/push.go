@@ -13,10 +13,12 @@ import (
 	"opportunity.internal/services/billing/internal/store"
 )
 
-// PushInterval is the time between scans of the outbox for pushes that are due.
-const PushInterval = time.Second
-
 const (
+	// pushInterval is the time between scans of the outbox while pushes are pending.
+	pushInterval = time.Second
+	// idleInterval is that time while none is: a replica that stopped may have left one.
+	idleInterval = 5 * time.Second
+
 	batchSize   = 100
 	pushTimeout = 3 * time.Second
 	maxBackoff  = 10 * time.Second // short, so that pushes resume soon after an outage
@@ -53,7 +55,8 @@ type Pusher struct {
 	Count      func(PushOutcome)
 	SetPending func(pending int)
 
-	wake chan string
+	wake    chan string
+	pending int // after the latest Deliver
 }
 
 // NewPusher returns a Pusher with the fields of p. Every exported field must be set.
@@ -71,11 +74,9 @@ func (p *Pusher) Wake(account string) {
 	}
 }
 
-// Run delivers pushes after each Wake and every PushInterval until ctx ends. It logs the start and
-// the end of an outage once.
+// Run delivers pushes after each Wake and at each interval until ctx ends. It logs the start and the
+// end of an outage once.
 func (p *Pusher) Run(ctx context.Context) error {
-	tick := time.NewTicker(PushInterval)
-	defer tick.Stop()
 	for failing, account := false, ""; ; {
 		delivered, err := p.Deliver(ctx, account)
 		switch {
@@ -88,11 +89,15 @@ func (p *Pusher) Run(ctx context.Context) error {
 			p.Log.InfoContext(ctx, "entitlement push recovered")
 			failing = false
 		}
+		pause := pushInterval
+		if p.pending == 0 && err == nil {
+			pause = idleInterval
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case account = <-p.wake:
-		case <-tick.C:
+		case <-time.After(pause):
 			account = ""
 		}
 	}
@@ -103,12 +108,9 @@ func (p *Pusher) Run(ctx context.Context) error {
 // database is unavailable. delivered is false if nothing could be tried because every pending push
 // is postponed, which says nothing about an outage.
 func (p *Pusher) Deliver(ctx context.Context, account string) (delivered bool, err error) {
-	pending, err := p.Store.CountPending(ctx)
-	if err == nil {
-		p.SetPending(pending) // also if a push fails: the metric matters most during an outage
-	}
-	if err != nil || pending == 0 || p.Held(ctx) {
-		return err == nil && pending == 0, err
+	// also if a push fails: the metric matters most during an outage
+	if err = p.countPending(ctx); err != nil || p.pending == 0 || p.Held(ctx) {
+		return err == nil && p.pending == 0, err
 	}
 	due, err := p.Store.Due(ctx, account, batchSize)
 	for _, e := range due {
@@ -116,12 +118,17 @@ func (p *Pusher) Deliver(ctx context.Context, account string) (delivered bool, e
 			err = p.push(ctx, e)
 		}
 	}
-	pending, countErr := p.Store.CountPending(ctx)
-	if countErr == nil {
-		p.SetPending(pending)
+	err = errors.Join(err, p.countPending(ctx))
+	return err == nil && (len(due) > 0 || p.pending == 0), err
+}
+
+func (p *Pusher) countPending(ctx context.Context) error {
+	n, err := p.Store.CountPending(ctx)
+	if err == nil {
+		p.pending = n
+		p.SetPending(n)
 	}
-	err = errors.Join(err, countErr)
-	return err == nil && (len(due) > 0 || pending == 0), err
+	return err
 }
 
 func (p *Pusher) push(ctx context.Context, e store.Push) error {

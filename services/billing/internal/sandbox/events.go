@@ -10,9 +10,10 @@ import (
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
-// Interval is the time between checks for due renewals and between deliveries of an event that
-// failed.
-const Interval = time.Second
+const (
+	Interval = 5 * time.Second // between checks for due renewals
+	Retry    = time.Second     // between deliveries of an event that failed
+)
 
 func (s *Sandbox) wake() {
 	select {

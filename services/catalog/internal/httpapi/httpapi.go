@@ -29,8 +29,7 @@ type API struct {
 	Compressed *Cache // of Catalog's records
 	Listings   *store.Store
 	Desk       *desk.Store
-	Feed       func(ctx context.Context, after int64, limit int) ([]api.ListingState, error) // of listing states
-	VerifyMark feed.Verify
+	Feed       feed.Source[api.ListingState]
 	CatchUp    func(context.Context) error // brings the copy of history's summaries up to date
 	History    *peer.Client
 	Now        func() time.Time
@@ -77,8 +76,8 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, ready http.Hand
 		engine.Handle(method, changesPath, consumer(a.recordChanges))
 	}
 	engine.GET(FeedPath, reply(func(g *gin.Context) (web.Reply, error) {
-		page, err := feed.Serve(g.Request, server.Draining(g.Request), a.VerifyMark, a.Feed)
-		return web.Reply{JSON: api.ListingFeed{Listings: page.Changes, Mark: page.Mark, StartOver: page.StartOver}}, err
+		page, err := a.Feed.Serve(g.Request, server.Draining(g.Request))
+		return web.Reply{JSON: page}, err
 	}))
 	engine.GET("/internal/v1/overview", reply(a.overview))
 	engine.GET("/internal/v1/public-records/:id", reply(a.publicRecord))

@@ -43,13 +43,8 @@ func TestCreateAndUpdate(t *testing.T) {
 		fields   []string
 		material bool
 	}{
-		"nothing":        {func(*listingfile.Line) {}, nil, false},
-		"company":        {func(l *listingfile.Line) { l.Company.Name = "B" }, []string{"company"}, true},
-		"applicationUrl": {func(l *listingfile.Line) { l.ApplicationURL += "/2" }, []string{"applicationUrl"}, true},
-		"category":       {func(l *listingfile.Line) { l.Category = api.Host }, []string{"category"}, true},
-		"startingCost":   {func(l *listingfile.Line) { l.StartingCost = "1" }, []string{"startingCost"}, true},
-		"workModel":      {func(l *listingfile.Line) { l.WorkModel = "1" }, []string{"workModel"}, true},
-		"no facts":       {func(l *listingfile.Line) { l.Facts = nil }, []string{"facts"}, true},
+		"nothing": {func(*listingfile.Line) {}, nil, false},
+		"company": {func(l *listingfile.Line) { l.Company.Name = "B" }, []string{"company"}, true},
 		"copy": {func(l *listingfile.Line) {
 			l.Subcategory, l.Summary, l.Overview, l.Sources, l.CompanyProfile = nil, "1", "2", []api.Source{}, nil
 		}, []string{"subcategory", "summary", "overview", "sources", "companyProfile"}, false},

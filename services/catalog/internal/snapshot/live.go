@@ -56,8 +56,6 @@ type Live struct {
 	polledMark     listing.Position          // of the change with that sequence
 	loaded         atomic.Int64              // the source's sequence up to which current has all changes
 	scheduled      map[string]Row            // published rows whose PublishedAt is in the future, by id
-	buildTime      atomic.Int64              // of the newest snapshot, nanoseconds
-	builtAt        atomic.Int64              // of the newest snapshot, Unix nanoseconds
 }
 
 // NewLive returns a catalog without a snapshot. Poll loads it.
@@ -101,11 +99,10 @@ func (l *Live) Poll(ctx context.Context) error {
 	l.polledSequence = sequence
 	l.lastPoll.Store(&started) // before the first snapshot is there to be served
 	if next != current {
+		next.buildTime, next.builtAt = time.Since(start), l.now()
 		l.current.Store(next)
-		l.buildTime.Store(int64(time.Since(start)))
-		l.builtAt.Store(l.now().UnixNano())
-		l.log.InfoContext(ctx, "catalog loaded", "sequence", next.sequence, "changed", n, "records", next.Len(), "took",
-			time.Since(start))
+		l.log.InfoContext(ctx, "catalog loaded", "sequence", next.sequence, "changed", n, "records", next.Len(),
+			"took", next.buildTime)
 		limitHeap(growth(next.bytes))
 		if current == nil {
 			debug.FreeOSMemory() // what decoding all records needed
@@ -278,7 +275,6 @@ func (l *Live) Stats() Stats {
 	}
 	return Stats{
 		Records: s.Len(), Bytes: s.bytes, LeftOut: len(s.leftOut), Sequence: s.sequence,
-		Age: l.now().Sub(*l.lastPoll.Load()), BuildTime: time.Duration(l.buildTime.Load()),
-		BuiltAt: time.Unix(0, l.builtAt.Load()),
+		Age: l.now().Sub(*l.lastPoll.Load()), BuildTime: s.buildTime, BuiltAt: s.builtAt,
 	}
 }

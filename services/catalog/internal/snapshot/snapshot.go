@@ -47,6 +47,9 @@ type Snapshot struct {
 	bySlot   []uint32 // position + 1 by the slot of a record; 0 for other slots
 	bytes    int64    // of the encoded records
 
+	buildTime time.Duration // with the time to read the changes
+	builtAt   time.Time
+
 	// Caches of the latest results. Requests check that an entry is still valid before they use it.
 	cutoff  atomic.Int64
 	free    atomic.Pointer[freeSet]

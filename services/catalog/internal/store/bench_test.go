@@ -52,7 +52,7 @@ func cpuTime(b *testing.B) time.Duration {
 
 func seed(b *testing.B, s interface {
 	Import(ctx context.Context, actor string, lines store.Lines, ask bool) (api.ImportReport, error)
-	SaveSummaries(ctx context.Context, from feed.Cursor, summaries []api.EncodedSummary, to feed.Cursor) error
+	Save(ctx context.Context, from feed.Cursor, summaries []api.EncodedSummary, to feed.Cursor) error
 }, n int) {
 	b.Helper()
 	for at := 0; at < n; at += 5000 {
@@ -69,7 +69,7 @@ func seed(b *testing.B, s interface {
 		}
 		_, err := s.Import(context.Background(), "bench", apitest.File(lines), false)
 		require.NoError(b, err)
-		require.NoError(b, s.SaveSummaries(context.Background(), feed.Cursor{}, apitest.Encoded(summaries...),
+		require.NoError(b, s.Save(context.Background(), feed.Cursor{}, apitest.Encoded(summaries...),
 			feed.Cursor{}))
 	}
 }

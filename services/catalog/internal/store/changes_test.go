@@ -111,7 +111,7 @@ func TestChangesOfRecords(t *testing.T) {
 		r.importLines(file...)
 		step("published a")
 		r.withdraw("candidate")
-		require.NoError(r.t, r.SaveSummaries(r.t.Context(), feed.Cursor{},
+		require.NoError(r.t, r.Save(r.t.Context(), feed.Cursor{},
 			[]api.EncodedSummary{apitest.Encoded(api.Summary{Slug: "b", Sequence: 1})[0]}, feed.Cursor{}))
 		step()
 		r.publish("b")
@@ -121,7 +121,7 @@ func TestChangesOfRecords(t *testing.T) {
 		step("updated a")
 		save := func(s api.Summary) {
 			r.t.Helper()
-			require.NoError(r.t, r.SaveSummaries(r.t.Context(), feed.Cursor{}, apitest.Encoded(s), feed.Cursor{}))
+			require.NoError(r.t, r.Save(r.t.Context(), feed.Cursor{}, apitest.Encoded(s), feed.Cursor{}))
 		}
 		save(api.Summary{Slug: "b", Sequence: 2, HistoryCount: 2})
 		step("updated b")
@@ -343,7 +343,7 @@ func TestCopiesEqualTheRecords(t *testing.T) {
 			case 3:
 				s := api.Summary{Slug: line.ID, Sequence: int64(i + 1), HistoryCount: random.IntN(3),
 					LastEventID: fmt.Sprint(i)}
-				require.NoError(r.t, r.SaveSummaries(r.t.Context(), feed.Cursor{}, apitest.Encoded(s), feed.Cursor{}))
+				require.NoError(r.t, r.Save(r.t.Context(), feed.Cursor{}, apitest.Encoded(s), feed.Cursor{}))
 			case 4:
 				line.Curation = &api.Curation{Notes: fmt.Sprint("note ", i)}
 				r.importLines(*line)

@@ -56,16 +56,16 @@ type summaryRow struct {
 func (summaryRow) TableName() string { return "summaries" }
 
 // Cursor returns the position of the copy of history's summaries.
-func (s *Store) Cursor(ctx context.Context) (c feed.Cursor, err error) {
-	err = s.db.WithContext(ctx).Raw("SELECT position, mark, restarted FROM feed_cursor WHERE id = 1").Scan(&c).Error
+func (s *Store) Cursor(ctx context.Context) (feed.Cursor, error) {
+	c, err := feed.ReadCursor(s.db.WithContext(ctx))
 	return c, database.Outage(err)
 }
 
-// StartOver moves the cursor to the beginning, unless it is no longer from. The summaries stay
-// until history's replace them: their sequence is 0, which no event has.
+// StartOver implements feed.Store. The summaries stay until history's replace them: their sequence
+// is 0, which no event has.
 func (s *Store) StartOver(ctx context.Context, from feed.Cursor) error {
 	return s.change(ctx, changeTimeout, func(tx *gorm.DB, next *int64) error {
-		moved, err := moveCursor(tx, from, feed.Cursor{Restarted: true})
+		moved, err := from.Move(tx, feed.Start)
 		if err != nil || !moved {
 			return err
 		}
@@ -74,21 +74,13 @@ func (s *Store) StartOver(ctx context.Context, from feed.Cursor) error {
 	})
 }
 
-// moveCursor reports whether the cursor was from.
-func moveCursor(tx *gorm.DB, from, to feed.Cursor) (moved bool, err error) {
-	done := tx.Exec(`UPDATE feed_cursor SET position = ?, mark = ?, restarted = ?
-		WHERE id = 1 AND position = ? AND mark = ? AND restarted = ?`,
-		to.Position, to.Mark, to.Restarted, from.Position, from.Mark, from.Restarted)
-	return done.RowsAffected > 0, done.Error
-}
-
-// Prune deletes the summaries that history no longer has. Call it when the copy is complete.
-func (s *Store) Prune(ctx context.Context) error {
-	cursor, err := s.Cursor(ctx)
-	if err != nil || !cursor.Restarted {
-		return err
-	}
+// Prune implements feed.Store. It deletes the summaries that history no longer has.
+func (s *Store) Prune(ctx context.Context, at feed.Cursor) error {
 	return s.change(ctx, changeTimeout, func(tx *gorm.DB, next *int64) error {
+		moved, err := at.Move(tx, at.Pruned())
+		if err != nil || !moved {
+			return err
+		}
 		*next++
 		var gone []summaryRow
 		if err := tx.Raw("DELETE FROM summaries WHERE sequence = 0 RETURNING *").Scan(&gone).Error; err != nil {
@@ -103,15 +95,13 @@ func (s *Store) Prune(ctx context.Context) error {
 				return err
 			}
 		}
-		return tx.Exec("UPDATE feed_cursor SET restarted = false WHERE id = 1").Error
+		return nil
 	})
 }
 
-// SaveSummaries saves the summaries and moves the cursor, in one transaction, unless the cursor is
-// no longer from. It ignores summaries that are not newer than the saved ones, so any part of the
-// feed can be read again.
-func (s *Store) SaveSummaries(ctx context.Context, from feed.Cursor, summaries []api.EncodedSummary,
-	to feed.Cursor) error {
+// Save implements feed.Store. It ignores summaries that are not newer than the saved ones, so any
+// part of the feed can be read again.
+func (s *Store) Save(ctx context.Context, from feed.Cursor, summaries []api.EncodedSummary, to feed.Cursor) error {
 	newest := map[string]api.EncodedSummary{}
 	for _, summary := range summaries {
 		if summary.Sequence > newest[summary.Slug].Sequence {
@@ -119,7 +109,7 @@ func (s *Store) SaveSummaries(ctx context.Context, from feed.Cursor, summaries [
 		}
 	}
 	return s.change(ctx, changeTimeout, func(tx *gorm.DB, next *int64) error {
-		moved, err := moveCursor(tx, from, to)
+		moved, err := from.Move(tx, to)
 		if err != nil || !moved {
 			return err
 		}

@@ -21,7 +21,7 @@ func TestPublishNeedsASourceAndCountsNeverReviewed(t *testing.T) {
 		file[2].Sources = []api.Source{}
 		_, err := s.Import(t.Context(), "ann", apitest.File(file), false)
 		require.NoError(t, err)
-		require.NoError(t, s.SaveSummaries(t.Context(), feed.Cursor{},
+		require.NoError(t, s.Save(t.Context(), feed.Cursor{},
 			apitest.Encoded(api.Summary{Slug: "b", Sequence: 1, LastCheckedAt: &at},
 				api.Summary{Slug: "c", Sequence: 2}), feed.Cursor{}))
 

@@ -126,7 +126,7 @@ func TestListingChangesAreAppendOnly(t *testing.T) {
 		require.NoError(t, err, "the serving role has the permissions that it needs")
 		_, err = s.PublishAll(t.Context(), "ann", false)
 		require.NoError(t, err)
-		require.NoError(t, s.SaveSummaries(t.Context(), feed.Cursor{},
+		require.NoError(t, s.Save(t.Context(), feed.Cursor{},
 			apitest.Encoded(api.Summary{Slug: "a", Sequence: 1}), feed.Cursor{}))
 		for _, statement := range statements {
 			require.Error(t, db.Exec(statement).Error, statement)
@@ -167,7 +167,7 @@ func TestOnlyChangesRaiseTheSequence(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, before, sequence())
 
-		require.NoError(t, s.SaveSummaries(t.Context(), feed.Cursor{},
+		require.NoError(t, s.Save(t.Context(), feed.Cursor{},
 			apitest.Encoded(api.Summary{Slug: "b", Sequence: 4}, api.Summary{Slug: "b", Sequence: 3},
 				api.Summary{Slug: "later", Sequence: 5}), feed.Cursor{Position: 5}))
 		require.Equal(t, []string{"b"}, slices.Collect(maps.Keys(changes(t, s, before))))
@@ -176,12 +176,12 @@ func TestOnlyChangesRaiseTheSequence(t *testing.T) {
 		require.Equal(t, feed.Cursor{Position: 5}, cursor)
 
 		before = sequence()
-		require.NoError(t, s.SaveSummaries(t.Context(), cursor,
+		require.NoError(t, s.Save(t.Context(), cursor,
 			apitest.Encoded(api.Summary{Slug: "b", Sequence: 4}, api.Summary{Slug: "later", Sequence: 2}), cursor))
 		require.Equal(t, before, sequence(), "summaries that are not newer change nothing")
 		again := api.EncodedSummary{Slug: "b", Sequence: 4,
 			JSON: `{"slug":"b","sequence":4,"ofALaterRelease":"\u003c"}`}
-		require.NoError(t, s.SaveSummaries(t.Context(), cursor, []api.EncodedSummary{again}, cursor))
+		require.NoError(t, s.Save(t.Context(), cursor, []api.EncodedSummary{again}, cursor))
 		require.Contains(t, changes(t, s, before), "b", "derived again, by newer rules")
 
 		_, err = s.Import(t.Context(), "ann", apitest.File(apitest.Lines("later")), false)

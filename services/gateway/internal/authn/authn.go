@@ -353,15 +353,15 @@ func (a *Authenticator) checkGuesses(from *network) error {
 }
 
 func (a *Authenticator) network(from netip.Addr) *network {
-	n, _ := a.networks.ComputeIfAbsent(Network(from), func() (*network, bool) {
+	n, _ := a.networks.ComputeIfAbsent(networkOf(from), func() (*network, bool) {
 		return &network{rate.NewLimiter(guessRate, guessBurst), semaphore.NewWeighted(guessBurst)}, false
 	})
 	return n
 }
 
-// Network returns the address that stands for the network of addr: an IPv6 network is a /64, the
+// networkOf returns the address that stands for the network of addr: an IPv6 network is a /64, the
 // least that a customer has.
-func Network(addr netip.Addr) netip.Addr {
+func networkOf(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap()
 	if addr.Is6() {
 		prefix, _ := addr.WithZone("").Prefix(64)

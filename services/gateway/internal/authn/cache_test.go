@@ -36,6 +36,10 @@ func (a *account) resolve(context.Context, api.PrincipalQuery) (api.Principal, e
 	return a.principal, a.err
 }
 
+func noList(context.Context, api.KeyPosition) (api.KeyDigests, error) {
+	return api.KeyDigests{}, errors.New("unavailable")
+}
+
 // set changes the response of authquota and resets the number of lookups.
 func (a *account) set(change func()) {
 	a.mu.Lock()
@@ -48,9 +52,6 @@ func (a *account) set(change func()) {
 // d.
 func (a *account) authenticator(t *testing.T) (keys *Authenticator,
 	after func(d time.Duration) (*Principal, problem.Code)) {
-	noList := func(context.Context, api.KeyPosition) (api.KeyDigests, error) {
-		return api.KeyDigests{}, errors.New("unavailable")
-	}
 	keys = New([][]byte{pepper}, Authority{a.resolve, noList}, time.Now, slog.New(slog.DiscardHandler))
 	t.Cleanup(keys.Close)
 	key := KeyOf(apikey.Generate(apikey.Live))
@@ -175,9 +176,6 @@ func TestNewTermOutdatesPrincipals(t *testing.T) {
 func TestStepOfTheWallClockDoesNotAgeResolvedKeys(t *testing.T) {
 	a := &account{principal: api.Principal{Account: "acc_a", ExpiresAt: time.Now().Add(24 * time.Hour)}}
 	var step atomic.Int64
-	noList := func(context.Context, api.KeyPosition) (api.KeyDigests, error) {
-		return api.KeyDigests{}, errors.New("unavailable")
-	}
 	keys := New([][]byte{pepper}, Authority{a.resolve, noList}, func() time.Time {
 		return servicetest.Stepped(time.Now(), time.Duration(step.Load()))
 	}, slog.New(slog.DiscardHandler))

@@ -3,7 +3,6 @@ package authn
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -36,9 +35,6 @@ type load struct {
 
 func newLoad(t *testing.T, keys int) *load {
 	l := &load{T: t}
-	noList := func(context.Context, api.KeyPosition) (api.KeyDigests, error) {
-		return api.KeyDigests{}, errors.New("unavailable")
-	}
 	l.keys = New([][]byte{pepper}, Authority{l.resolve, noList}, time.Now, slog.New(slog.NewTextHandler(&l.log, nil)))
 	t.Cleanup(l.keys.Close)
 	var resolved sync.WaitGroup

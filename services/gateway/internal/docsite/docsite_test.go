@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 
@@ -48,11 +49,21 @@ func plainly(t *testing.T, site *docsite.Site, path string) string {
 	return label.ReplaceAllString(highlighting.ReplaceAllString(get(t, site, path).Body.String(), "$1"), "")
 }
 
+// sharedSite is the site of the tests that change nothing.
+var sharedSite = sync.OnceValues(func() (*docsite.Site, error) { return siteBy(docsite.Operator{}) })
+
+func siteBy(by docsite.Operator) (*docsite.Site, error) {
+	site, err := docsite.New(publicURL, by)
+	if err != nil {
+		return nil, err
+	}
+	return site, site.Show(docsite.Figures{Tiers: api.DefaultLimits(), Capacity: api.ServiceCapacity})
+}
+
 func newSite(t *testing.T) *docsite.Site {
 	t.Helper()
-	site, err := docsite.New(publicURL, docsite.Operator{})
+	site, err := sharedSite()
 	require.NoError(t, err)
-	require.NoError(t, site.Show(docsite.Figures{Tiers: api.DefaultLimits(), Capacity: api.ServiceCapacity}))
 	return site
 }
 
@@ -60,7 +71,7 @@ var href = regexp.MustCompile(`href="(/[^"#]*)?(?:#([^"]*))?"`)
 
 // Every link, including those of the menu, leads to a served document with the linked anchor.
 func TestEveryLinkResolves(t *testing.T) {
-	site := newSite(t)
+	site := siteOf(t, docsite.Operator{})
 	showCatalog(t, site, overview(t))
 	paths := []string{"/", "/docs", "/docs/errors", "/docs/reference", "/docs/reference/listOpportunities",
 		"/docs/reference/schemas", "/docs/search?q=key", "/sdk/", "/status", "/terms", "/privacy"}

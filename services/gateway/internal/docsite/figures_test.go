@@ -80,7 +80,7 @@ func TestUnknownFigures(t *testing.T) {
 
 // A document with figures is revalidated on each use, because settings change them.
 func TestFiguresAreNotCached(t *testing.T) {
-	site := newSite(t)
+	site := siteOf(t, docsite.Operator{})
 	require.Equal(t, "public, no-cache", get(t, site, "/docs/limits").Header().Get("Cache-Control"))
 	require.Equal(t, "public, max-age=300", get(t, site, "/docs/data").Header().Get("Cache-Control"))
 	before := get(t, site, "/docs/limits").Header().Get("ETag")

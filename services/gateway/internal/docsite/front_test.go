@@ -58,7 +58,7 @@ func instant(s string) time.Time {
 }
 
 func TestFrontPageShowsARecordWithItsEvidence(t *testing.T) {
-	site := newSite(t)
+	site := siteOf(t, docsite.Operator{})
 	require.NotContains(t, get(t, site, "/").Body.String(), "In the data now", "nothing is known about the data yet")
 	showCatalog(t, site, overview(t))
 	page := plainly(t, site, "/")
@@ -92,7 +92,7 @@ func TestFrontPageShowsARecordWithItsEvidence(t *testing.T) {
 // no records.
 func TestFrontPageWithoutTheCatalog(t *testing.T) {
 	// not the clock of the catalog, whose age does not count
-	site, start, some := newSite(t), instant("2026-11-22T18:00:00Z"), overview(t)
+	site, start, some := siteOf(t, docsite.Operator{}), instant("2026-11-22T18:00:00Z"), overview(t)
 	for _, c := range []struct {
 		after    time.Duration
 		overview *api.CatalogOverview

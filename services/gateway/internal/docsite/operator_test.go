@@ -18,9 +18,8 @@ func TestTermsHaveTheRight(t *testing.T) {
 
 func siteOf(t *testing.T, by docsite.Operator) *docsite.Site {
 	t.Helper()
-	site, err := docsite.New(publicURL, by)
+	site, err := siteBy(by)
 	require.NoError(t, err)
-	require.NoError(t, site.Show(docsite.Figures{Tiers: api.DefaultLimits(), Capacity: api.ServiceCapacity}))
 	return site
 }
 

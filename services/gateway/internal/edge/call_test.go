@@ -2,11 +2,9 @@ package edge
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"strings"
 	"testing"
 
@@ -18,7 +16,6 @@ import (
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/gateway/internal/admission"
-	"opportunity.internal/services/gateway/internal/usage"
 )
 
 // list sends a call with a key that is not cached to h.
@@ -116,36 +113,6 @@ func TestAdmissionDecisions(t *testing.T) {
 	}
 }
 
-// The request log has the status and the code that the caller got.
-func TestCallsAreLoggedWithTheirResponse(t *testing.T) {
-	for _, c := range []struct {
-		limits       api.Limits
-		status       int // of the catalog
-		body, logged string
-	}{
-		{api.Limits{PerMinute: 10, PerDay: 10}, 200, "{}", "200"},
-		{api.Limits{PerMinute: 10, PerDay: 10}, 400, `{"error":{"code":"unknown_parameter"}}`, "400unknown_parameter"},
-		{api.Limits{PerMinute: 10, PerDay: 10}, 503, "{}", "503service_unavailable"},
-		{api.Limits{PerMinute: 10}, 200, "{}", "429daily_limit_reached"},
-	} {
-		e := newEdge(t)
-		e.admits(t, func() api.Principal { p := principal(); p.Limits = c.limits; return p }, func() {})
-		logged := ""
-		e.Usage = usage.New(func(_ context.Context, b api.UsageBatch) error {
-			for _, r := range b.Requests {
-				logged += fmt.Sprint(r.Status, r.Code)
-			}
-			return nil
-		}, e.Telemetry.Log)
-		e.Catalog = replies(t, c.status, c.body, "Content-Type", jsonType)
-		h, err := e.Handler()
-		require.NoError(t, err)
-		list(t, h)
-		require.NoError(t, e.Usage.Flush(t.Context()))
-		require.Equal(t, c.logged, logged)
-	}
-}
-
 // logging lets e log to the buffer that it returns.
 func (e *Edge) logging(t *testing.T) *bytes.Buffer {
 	t.Helper()
@@ -210,20 +177,5 @@ func TestOnlyExplorerFormsMakeCalls(t *testing.T) {
 		e.Account = replies(t, http.StatusOK, "page", "Content-Type", htmlType, api.ExplorerHeader, "{}")
 		w := e.send(t, c.method, c.path, "")
 		require.Equal(t, []any{http.StatusOK, "page"}, []any{w.Code, w.Body.String()}, c)
-	}
-}
-
-// All bodies together, and those of one network, fill their limits exactly.
-func TestBodiesFillTheLimits(t *testing.T) {
-	b := newBodies(maxForms)
-	total := 0
-	for network := range byte(2 * maxForms / maxNetworkBodies) {
-		from, blocks := networkOf(netip.AddrFrom4([4]byte{192, 0, network, 1})), 0
-		for b.reserve(from) {
-			blocks++
-		}
-		total += blocks
-		require.LessOrEqual(t, blocks, maxNetworkBodies/bodyBlock)
-		require.Equal(t, min(maxForms, (int(network)+1)*maxNetworkBodies), total*bodyBlock)
 	}
 }

@@ -75,6 +75,9 @@ func (c canceled) Read([]byte) (int, error) { return 0, context.Cause(c.ctx) }
 // A panic after the charge refunds it; a response that can still be written shows the refund.
 func TestPanicRefundsCharge(t *testing.T) {
 	e := newEdge(t)
+	var err error
+	e.Pages, err = newPages() // counts only these calls
+	require.NoError(t, err)
 	counters := e.admits(t, principal, func() {}).Client()
 	e.Catalog = behind(t, func(*http.Request) (*http.Response, error) { panic("bug") })
 	e.History = behind(t, func(*http.Request) (*http.Response, error) {

@@ -191,6 +191,9 @@ func TestOutcomeOfARequestIsCounted(t *testing.T) {
 		{func(*http.Request) (*http.Response, error) { panic("bug") }, "/account", ourFault},
 	} {
 		e := newEdge(t)
+		var err error
+		e.Pages, err = newPages() // counts only this request
+		require.NoError(t, err)
 		e.Account = behind(t, c.serve)
 		e.send(t, http.MethodGet, c.path, "")
 		require.Equal(t, map[string]float64{c.outcome + " " + c.path + " " + noTier: 1},

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -58,16 +59,23 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, errors.New("connection lost") }
 
+func newPages() (*docsite.Site, error) {
+	return docsite.New("https://api.opportunity.example", docsite.Operator{})
+}
+
+// pages are shared, because rendering them takes longer than most tests.
+var pages = sync.OnceValues(newPages)
+
 // newEdge returns an Edge without keys, a limiter and services. Its recorder sends nothing.
 func newEdge(t testing.TB) Edge {
 	t.Helper()
 	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
 	require.NoError(t, err)
-	pages, err := docsite.New("https://api.opportunity.example", docsite.Operator{})
+	site, err := pages()
 	require.NoError(t, err)
 	return Edge{
 		Usage: usage.New(func(context.Context, api.UsageBatch) error { return nil }, tel.Log),
-		Pages: pages, Telemetry: tel, Errors: problem.Writer{Log: tel.Log}, Now: time.Now,
+		Pages: site, Telemetry: tel, Errors: problem.Writer{Log: tel.Log}, Now: time.Now,
 	}
 }
 

@@ -19,14 +19,12 @@ import (
 
 // API serves the history.
 type API struct {
-	Store      *store.Store
-	Log        checkpoint.Log
-	VerifyMark feed.Verify                 // of the catalog
-	CatchUp    func(context.Context) error // brings the copy of the catalog's listings up to date
-	PublicURL  string                      // URL of the gateway for consumers, without a trailing slash
-	Now        func() time.Time
-
-	Summaries func(ctx context.Context, after int64, limit int) ([]api.EncodedSummary, error) // of the feed
+	Store     *store.Store
+	Log       checkpoint.Log
+	Summaries feed.Source[api.EncodedSummary]
+	CatchUp   func(context.Context) error // brings the copy of the catalog's listings up to date
+	PublicURL string                      // URL of the gateway for consumers, without a trailing slash
+	Now       func() time.Time
 
 	Links   store.LinkChecks
 	ReadNow func() // starts a run of the link checker in this process; nil if it runs elsewhere or not at all

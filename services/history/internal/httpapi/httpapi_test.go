@@ -52,9 +52,11 @@ func start(t *testing.T) *testAPI {
 	engine := web.New(problems)
 	events := store.New(db)
 	httpapi.API{
-		Store: events, Summaries: events.Summaries,
-		VerifyMark: func(context.Context, string) (string, bool, error) { return "", false, nil },
-		CatchUp:    func(context.Context) error { return nil }, PublicURL: "https://api.example", Now: time.Now,
+		Store: events, Summaries: feed.Source[api.EncodedSummary]{
+			Verify:  func(context.Context, string) (string, bool, error) { return "", false, nil },
+			Changes: events.Summaries, Moved: func() <-chan struct{} { return nil },
+		},
+		CatchUp: func(context.Context) error { return nil }, PublicURL: "https://api.example", Now: time.Now,
 	}.Routes(engine, problems, http.NotFoundHandler())
 	a.Handler = engine
 	return a
@@ -206,6 +208,6 @@ func TestShutdownEndsLongPolls(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusOK, resp.StatusCode)
-	require.Equal(t, `{"summaries":[]}`, string(body))
+	require.Equal(t, `{"changes":[]}`, string(body))
 	require.NoError(t, group.Wait())
 }

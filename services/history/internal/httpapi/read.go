@@ -10,7 +10,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
@@ -98,6 +97,6 @@ func (a API) unpublished(g *gin.Context) (web.Reply, error) {
 
 // summaries serves the summaries after a sequence. It waits if there are none yet.
 func (a API) summaries(g *gin.Context) (web.Reply, error) {
-	page, err := feed.Serve(g.Request, server.Draining(g.Request), a.VerifyMark, a.Summaries)
-	return web.Reply{JSON: api.SummaryFeed{Summaries: page.Changes, Mark: page.Mark, StartOver: page.StartOver}}, err
+	page, err := a.Summaries.Serve(g.Request, server.Draining(g.Request))
+	return web.Reply{JSON: page}, err
 }

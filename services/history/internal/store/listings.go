@@ -30,8 +30,7 @@ type listingRow struct {
 
 func (listingRow) TableName() string { return "listings" }
 
-// Save saves listing states of the catalog and moves the cursor, in one transaction, unless the
-// cursor is no longer from. It ignores states older than the stored ones, so any part of the feed
+// Save implements feed.Store. It ignores states older than the stored ones, so any part of the feed
 // can be read again.
 func (s Listings) Save(ctx context.Context, from feed.Cursor, states []api.ListingState, to feed.Cursor) error {
 	rows := make([]listingRow, len(states))
@@ -46,7 +45,7 @@ func (s Listings) Save(ctx context.Context, from feed.Cursor, states []api.Listi
 	// the same lock order in every replica
 	slices.SortFunc(rows, func(a, b listingRow) int { return strings.Compare(a.ID, b.ID) })
 	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		moved, err := moveCursor(tx, from, to)
+		moved, err := from.Move(tx, to)
 		if err != nil || !moved || len(rows) == 0 {
 			return err
 		}
@@ -55,41 +54,29 @@ func (s Listings) Save(ctx context.Context, from feed.Cursor, states []api.Listi
 }
 
 // Cursor returns the position of the copy.
-func (s Listings) Cursor(ctx context.Context) (c feed.Cursor, err error) {
-	err = s.db.WithContext(ctx).Raw("SELECT position, mark, restarted FROM feed_cursor WHERE id = 1").Scan(&c).Error
+func (s Listings) Cursor(ctx context.Context) (feed.Cursor, error) {
+	c, err := feed.ReadCursor(s.db.WithContext(ctx))
 	return c, database.Outage(err)
 }
 
-// StartOver moves the cursor to the beginning, unless it is no longer from. The listings stay until
-// the catalog's replace them: their sequence is 0, which no change has.
+// StartOver implements feed.Store. The listings stay until the catalog's replace them: their
+// sequence is 0, which no change has.
 func (s Listings) StartOver(ctx context.Context, from feed.Cursor) error {
+	return s.move(ctx, from, feed.Start, "UPDATE listings SET sequence = 0")
+}
+
+// Prune implements feed.Store. It deletes the listings that the catalog no longer has.
+func (s Listings) Prune(ctx context.Context, at feed.Cursor) error {
+	return s.move(ctx, at, at.Pruned(), "DELETE FROM listings WHERE sequence = 0")
+}
+
+// move moves the cursor and executes a statement, unless the cursor is no longer from.
+func (s Listings) move(ctx context.Context, from, to feed.Cursor, statement string) error {
 	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		moved, err := moveCursor(tx, from, feed.Cursor{Restarted: true})
+		moved, err := from.Move(tx, to)
 		if err != nil || !moved {
 			return err
 		}
-		return tx.Exec("UPDATE listings SET sequence = 0").Error
-	}))
-}
-
-// moveCursor reports whether the cursor was from.
-func moveCursor(tx *gorm.DB, from, to feed.Cursor) (moved bool, err error) {
-	done := tx.Exec("UPDATE feed_cursor SET position = ?, mark = ?, restarted = ? WHERE id = 1 AND position = ? AND "+
-		"mark = ? AND restarted = ?",
-		to.Position, to.Mark, to.Restarted, from.Position, from.Mark, from.Restarted)
-	return done.RowsAffected > 0, done.Error
-}
-
-// Prune deletes the listings that the catalog no longer has. Call it when the copy is complete.
-func (s Listings) Prune(ctx context.Context) error {
-	cursor, err := s.Cursor(ctx)
-	if err != nil || !cursor.Restarted {
-		return err
-	}
-	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		if err := tx.Exec("DELETE FROM listings WHERE sequence = 0").Error; err != nil {
-			return err
-		}
-		return tx.Exec("UPDATE feed_cursor SET restarted = false WHERE id = 1").Error
+		return tx.Exec(statement).Error
 	}))
 }

@@ -33,7 +33,7 @@ func TestFreshnessCountsNowThePastAndTheDaysAhead(t *testing.T) {
 				sum.Facts, sum.Unquoted = &facts, []string{"languages"}
 				sum.ApplicationLink = &api.ApplicationLink{Outcome: api.OutcomeBlocked, CheckedAt: checked}
 			}
-			require.NoError(t, s.listings.SaveSummaries(t.Context(), feed.Cursor{},
+			require.NoError(t, s.listings.Save(t.Context(), feed.Cursor{},
 				[]api.EncodedSummary{apitest.Encoded(sum)[0]}, feed.Cursor{}))
 		}
 		require.NoError(t, s.SampleFreshness(t.Context()))

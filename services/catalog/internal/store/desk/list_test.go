@@ -57,7 +57,7 @@ func TestListFilters(t *testing.T) {
 		require.NoError(t, err)
 		_, _, err = s.TakeLease(t.Context(), "acme", "ann", false)
 		require.NoError(t, err)
-		require.NoError(t, s.listings.SaveSummaries(t.Context(), feed.Cursor{},
+		require.NoError(t, s.listings.Save(t.Context(), feed.Cursor{},
 			apitest.Encoded(api.Summary{Slug: "d", Sequence: 1, LastCheckedAt: &at, LastOutcome: api.OutcomeClosed}),
 			feed.Cursor{}))
 
