@@ -90,15 +90,24 @@ func (r *reader) add(resp *http.Response) error {
 	return err
 }
 
-// deskCandidates returns 30 candidates.
+// deskCandidates returns 30 candidates. Number 13 has only a list on GitHub as a source, number 14 has
+// three sources.
 func deskCandidates() (all []map[string]any) {
+	type source = map[string]any
 	for i := range 30 {
 		site := fmt.Sprintf("https://candidate-%02d.example/", i)
+		sources := []source{{"url": site}, {"url": site + "faq"}}
+		switch i {
+		case 13:
+			sources = []source{{"url": "https://github.com/example/awesome-list"}}
+		case 14:
+			sources = append(sources, source{"url": site + "pay"})
+		}
 		all = append(all, map[string]any{
 			"id": fmt.Sprintf("candidate-%02d", i), "company": map[string]any{"name": fmt.Sprintf("Candidate %02d", i),
 				"website": site},
 			"applicationUrl": site + "apply", "category": api.Categories[i%len(api.Categories)],
-			"summary": "A candidate for the desk.", "sources": []map[string]any{{"url": site}, {"url": site + "faq"}},
+			"summary": "A candidate for the desk.", "sources": sources,
 		})
 	}
 	return all

@@ -29,16 +29,15 @@ async function decide(name, label, words, source) {
   await fact(name).getByRole('radio', { name: new RegExp(`^${label}\\b`) }).check()
   if (!await page.getByLabel(`Exact words about ${name.replace(/[A-Z]/g, c => ' ' + c.toLowerCase())}`).isVisible()) await fact(name).locator('details.quote > summary').click()
   for (const [i, text] of [words].flat().entries()) {
-    const row = i > 0 ? `.${i}` : ''
-    await page.locator(`[id="quote.${name}${row}"]`).fill(text)
-    await page.locator(`[id="quotefrom.${name}${row}"]`).selectOption(source)
+    await page.locator(`[id="quote.${name}.${i}"]`).fill(text)
+    await page.locator(`[id="quotefrom.${name}.${i}"]`).selectOption({ index: Number(source) }) // after "Choose"
   }
 }
 
 async function pay(from, to) {
   await page.locator('[id="pay.minimum"]').fill(from)
   await page.locator('[id="pay.maximum"]').fill(to)
-  await page.locator('[id="pay.sources"]').selectOption('1')
+  await page.locator('[id="pay.sourceUrl"]').selectOption({ index: 1 })
 }
 
 const mark = async () => { for (const box of await page.locator('.marks').all()) await box.getByText('Still says so').click() }
@@ -68,7 +67,7 @@ try {
   await pay('20', '25')
   await decide('remote', 'Yes', 'bananas are blue', '2')
   await decide('countryEligibility', 'Change', ['a resident of Canada', 'Residents of Quebec cannot apply.'], '3')
-  await page.locator('[id="country.0.regions"]').selectOption('notin')
+  await page.locator('[id="countryEligibility.0.regions"]').selectOption('notin')
   await page.getByRole('checkbox', { name: 'Québec' }).check()
   await fact('flexibleSchedule').getByRole('radio', { name: /^Yes\b/ }).check()
   await fact('flexibleSchedule').getByRole('checkbox', { name: /^Use .*this quote and its page as a source/ }).check()
@@ -79,7 +78,7 @@ try {
   await page.getByText('does not have "bananas are blue"; correct the quote').waitFor()
   await inspect(page, 'evidence-05-false-quote')
   assert.equal(await page.locator('[id="quote.countryEligibility.1"]').inputValue(), 'Residents of Quebec cannot apply.')
-  await page.locator('[id="quote.remote"]').fill('all work is remote')
+  await page.locator('[id="quote.remote.0"]').fill('all work is remote')
   await page.getByRole('button', { name: 'Submit and publish' }).click()
   await page.waitForURL(/maker-market\/publish/)
   await page.locator('button:focus').press('Enter')

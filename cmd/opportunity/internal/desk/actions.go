@@ -132,7 +132,8 @@ func (d *Desk) publish(v *visit, id, _ string) (view, error) {
 	}
 	response := changedRecord(id, report, "Published "+id+".")
 	if v.PostFormValue("lane") != "" && response.Redirect != "" {
-		return d.nextCandidate(v, &notice{Text: response.Notice})
+		v.say(response.Notice)
+		return d.nextCandidate(v)
 	}
 	return response, nil
 }

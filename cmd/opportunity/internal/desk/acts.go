@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,30 +32,16 @@ type act struct {
 	Subject string          `json:"subject"` // id of a listing, account, key or request
 	Detail  json.RawMessage `json:"detail"`
 
-	position int64 // in its log
+	text     string // the detail for people; empty: Detail
+	position int64  // in its log
 }
 
 // Text returns the detail for people.
 func (a act) Text() string {
-	var d struct {
-		Fields []string
-		Reason string
-		Note   string
+	if a.Kind == accountActs {
+		return string(a.Detail)
 	}
-	if a.Kind != accountActs && json.Unmarshal(a.Detail, &d) == nil {
-		return strings.Join(slices.DeleteFunc([]string{strings.Join(d.Fields, ", "), d.Reason, d.Note},
-			func(s string) bool { return s == "" }), "; ")
-	}
-	return string(a.Detail)
-}
-
-// actFilter selects acts. An empty field matches all.
-type actFilter struct {
-	Actor        string
-	Record       string
-	Account      string
-	Action       string // prefix; of acts on accounts only
-	Since, Until time.Time
+	return a.text
 }
 
 // actLog merges the logs of some kinds into one list of what people did: changes of listings,
@@ -62,14 +49,15 @@ type actFilter struct {
 type actLog struct {
 	Client adminapi.Client
 	Kinds  []string
-	Filter actFilter
+
+	// filters; an empty one matches all
+	Actor, Record, Account string
+	Action                 string // prefix; of acts on accounts only
+	Since, Until           time.Time
 }
 
 // actCursor is the position of a page in each log. The zero value is the first page.
 type actCursor map[string]int64
-
-// endOfLog marks a log without older entries.
-const endOfLog = -1
 
 // parseActCursor parses the result of String. It returns an error for any other text.
 func parseActCursor(text string) (actCursor, error) {
@@ -96,107 +84,89 @@ func (c actCursor) String() string {
 }
 
 // Page returns up to limit acts after a position, newest first, and the position of the next page,
-// nil if this is the last one. Acts of one log keep its order, so none is missing or listed twice.
+// nil if this is the last one.
 func (l actLog) Page(ctx context.Context, after actCursor, limit int) (page []act, next actCursor, err error) {
-	heads, more := map[string][]act{}, map[string]bool{}
-	next = actCursor{}
-	for _, kind := range l.Kinds {
-		next[kind] = after[kind]
-		if after[kind] == endOfLog {
-			continue
+	for a, err := range l.From(ctx, after, limit) {
+		if err != nil || len(page) == limit {
+			return page, after, err
 		}
-		if heads[kind], more[kind], err = l.read(ctx, kind, after[kind], limit); err != nil {
-			return nil, nil, err
-		}
+		page = append(page, a)
+		after[a.Kind] = a.position
 	}
-	for len(page) < limit {
-		kind := l.newest(heads)
-		if kind == "" {
-			break
-		}
-		page = append(page, heads[kind][0])
-		next[kind] = heads[kind][0].position
-		heads[kind] = heads[kind][1:]
-	}
-	last := true
-	for _, kind := range l.Kinds {
-		if len(heads[kind]) == 0 && !more[kind] {
-			next[kind] = endOfLog
-		}
-		last = last && next[kind] == endOfLog
-	}
-	if last {
-		return page, nil, nil
-	}
-	return page, next, nil
+	return page, nil, nil
 }
 
-// From returns the acts of a page and of all pages after it. Each page has up to limit acts.
-func (l actLog) From(ctx context.Context, page []act, next actCursor, limit int) iter.Seq2[act, error] {
+// From returns all acts after a position, newest first. It reads size acts of a log at once. Acts of
+// one log keep its order, so none is missing or listed twice. An error ends the sequence.
+func (l actLog) From(ctx context.Context, after actCursor, size int) iter.Seq2[act, error] {
 	return func(yield func(act, error) bool) {
+		logs, ended := map[string][]act{}, map[string]bool{} // what was read of each log and not yielded
+		position := maps.Clone(after)
 		for {
-			for _, a := range page {
-				if !yield(a, nil) {
-					return
+			newest := ""
+			for _, kind := range l.Kinds {
+				if len(logs[kind]) == 0 && !ended[kind] {
+					var more bool
+					var err error
+					if logs[kind], more, err = l.read(ctx, kind, position[kind], size); err != nil {
+						yield(act{}, err)
+						return
+					}
+					ended[kind] = !more
+				}
+				if len(logs[kind]) > 0 && (newest == "" || logs[kind][0].At.After(logs[newest][0].At)) {
+					newest = kind
 				}
 			}
-			if next == nil {
+			if newest == "" || !yield(logs[newest][0], nil) {
 				return
 			}
-			var err error
-			if page, next, err = l.Page(ctx, next, limit); err != nil {
-				yield(act{}, err)
-				return
-			}
+			position[newest] = logs[newest][0].position
+			logs[newest] = logs[newest][1:]
 		}
 	}
-}
-
-// newest returns the kind with the newest first act, empty if there is none.
-func (l actLog) newest(heads map[string][]act) (newest string) {
-	for _, kind := range l.Kinds {
-		if len(heads[kind]) > 0 && (newest == "" || heads[kind][0].At.After(heads[newest][0].At)) {
-			newest = kind
-		}
-	}
-	return newest
 }
 
 // read returns up to limit acts of a log before a position, and whether there are more.
 func (l actLog) read(ctx context.Context, kind string, before int64, limit int) (acts []act, more bool, err error) {
-	query := []string{"actor", l.Filter.Actor, "since", queryTime(l.Filter.Since), "until", queryTime(l.Filter.Until),
+	query := []string{"actor", l.Actor, "since", queryTime(l.Since), "until", queryTime(l.Until),
 		"limit", strconv.Itoa(limit)}
 	if before > 0 {
 		query = append(query, "before", strconv.FormatInt(before, 10))
 	}
 	switch kind {
 	case listingActs:
-		list, _, err := adminapi.Get[api.ListingActList](ctx, l.Client, "/changes",
-			append(query, "listing", l.Filter.Record)...)
+		list, _, err := adminapi.Get[api.ListingActList](ctx, l.Client, "/changes", append(query, "listing", l.Record)...)
 		for _, a := range list.Acts {
 			detail := map[string]any{"fields": a.Fields}
 			if a.Reason != "" {
 				detail["reason"] = a.Reason
 			}
-			acts = append(acts, act{a.At, a.Actor, kind, a.Action, a.Listing, encoded(detail), a.ID})
+			acts = append(acts, act{a.At, a.Actor, kind, a.Action, a.Listing, encoded(detail),
+				sentence(strings.Join(a.Fields, ", "), a.Reason), a.ID})
 		}
 		return acts, list.Next != 0, err
 	case accountActs:
-		list, _, err := l.Client.Audit(ctx, append(query, "account", l.Filter.Account, "action", l.Filter.Action)...)
+		list, _, err := l.Client.Audit(ctx, append(query, "account", l.Account, "action", l.Action)...)
 		for _, e := range list.Entries {
-			acts = append(acts, act{e.At, e.Actor, kind, e.Action, e.Subject, e.Detail, e.ID})
+			acts = append(acts, act{e.At, e.Actor, kind, e.Action, e.Subject, e.Detail, "", e.ID})
 		}
 		return acts, list.Next != 0, err
 	}
-	list, _, err := l.Client.Events(ctx, append(query, "listing", l.Filter.Record, "checkType", checkTypes[kind])...)
+	list, _, err := l.Client.Events(ctx, append(query, "listing", l.Record, "checkType", checkTypes[kind])...)
 	for _, e := range list.Events {
 		detail := map[string]any{"event": e.ID, "checkedAt": e.CheckedAt, "note": e.Note}
-		acts = append(acts, act{e.RecordedAt, e.Actor, kind, string(e.Outcome), e.Slug, encoded(detail), e.Position})
+		acts = append(acts, act{e.RecordedAt, e.Actor, kind, string(e.Outcome), e.Slug, encoded(detail), e.Note, e.Position})
 	}
 	return acts, list.Next != 0, err
 }
 
 var checkTypes = map[string]string{reviewActs: string(api.FactualReview), linkCheckActs: string(api.LinkCheck)}
+
+// sentence joins the texts that are not empty.
+func sentence(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), "; ")
+}
 
 func queryTime(at time.Time) string {
 	if at.IsZero() {

@@ -103,15 +103,3 @@ func TestInvalidCursorIsRejected(t *testing.T) {
 		require.Error(t, err, text)
 	}
 }
-
-func TestDetailForPeople(t *testing.T) {
-	for _, c := range []struct {
-		kind, detail, want string
-	}{
-		{listingActs, `{"fields":["summary","facts"]}`, "summary, facts"}, {listingActs,
-			`{"fields":[],"reason":"site closed"}`, "site closed"},
-		{reviewActs, `{"event":"e","note":"all good"}`, "all good"}, {accountActs, `{"note":"x"}`, `{"note":"x"}`},
-	} {
-		require.Equal(t, c.want, act{Kind: c.kind, Detail: json.RawMessage(c.detail)}.Text())
-	}
-}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"opportunity.internal/cmd/opportunity/internal/desk/forms"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/pages"
@@ -16,23 +17,23 @@ import (
 
 // auditPage is the data of the list of what people did.
 type auditPage struct {
-	Acts             []act
-	Filters          url.Values
-	Kinds            []choice
-	Accounts         bool // whether the role can read the audit log of accounts
-	CSV, Lines, More string
+	listPage[act]
+
+	Kinds      []forms.Option
+	Accounts   bool // whether the role can read the audit log of accounts
+	CSV, Lines string
 }
 
 // kinds are the kinds of acts to filter by, with the roles that can read them.
 var kinds = []struct {
-	choice
+	forms.Option
 
 	roles []api.Role
 }{
-	{choice{Value: listingActs, Label: "changes of listings"}, curators},
-	{choice{Value: reviewActs, Label: "reviews"}, curators},
-	{choice{Value: linkCheckActs, Label: "link checks"}, curators},
-	{choice{Value: accountActs, Label: "keys and accounts"}, supporters},
+	{forms.Option{Value: listingActs, Label: "changes of listings"}, curators},
+	{forms.Option{Value: reviewActs, Label: "reviews"}, curators},
+	{forms.Option{Value: linkCheckActs, Label: "link checks"}, curators},
+	{forms.Option{Value: accountActs, Label: "keys and accounts"}, supporters},
 }
 
 var auditFilters = []string{"actor", "kind", "record", "account", "action", "from", "to"}
@@ -40,11 +41,9 @@ var auditFilters = []string{"actor", "kind", "record", "account", "action", "fro
 // selectActs returns the log that the filters select, of the kinds that the role can read. Without
 // a kind, it leaves out link checks, which are not acts of people.
 func selectActs(v *visit, filters url.Values) (log actLog, problems []pages.FormError) {
-	log = actLog{Client: v.client, Filter: actFilter{
-		Actor: filters.Get("actor"), Record: filters.Get("record"),
-		Account: filters.Get("account"), Action: filters.Get("action"),
-	}}
-	for name, at := range map[string]*time.Time{"from": &log.Filter.Since, "to": &log.Filter.Until} {
+	log = actLog{Client: v.client, Actor: filters.Get("actor"), Record: filters.Get("record"),
+		Account: filters.Get("account"), Action: filters.Get("action")}
+	for name, at := range map[string]*time.Time{"from": &log.Since, "to": &log.Until} {
 		day, err := time.Parse(time.DateOnly, filters.Get(name))
 		if filters.Get(name) != "" && err != nil {
 			problems = append(problems, pages.FormError{Field: name, Message: "Enter a date such as 2026-11-20"})
@@ -54,7 +53,7 @@ func selectActs(v *visit, filters url.Values) (log actLog, problems []pages.Form
 			*at = day.AddDate(0, 0, 1)
 		}
 	}
-	accounts, record := log.Filter.Account+log.Filter.Action != "", log.Filter.Record != ""
+	accounts, record := log.Account+log.Action != "", log.Record != ""
 	for _, k := range kinds {
 		selected := filters.Get("kind") == k.Value || filters.Get("kind") == "" && k.Value != linkCheckActs
 		if selected && slices.Contains(k.roles, api.Role(v.Session.Role)) &&
@@ -66,51 +65,39 @@ func selectActs(v *visit, filters url.Values) (log actLog, problems []pages.Form
 }
 
 func (d *Desk) audit(v *visit) (view, error) {
-	filters := chosen(v.URL.Query(), auditFilters...)
-	page := auditPage{Filters: filters, CSV: "/audit.csv?" + filters.Encode(), Lines: "/audit.jsonl?" + filters.Encode()}
+	filters := chosen(v, auditFilters...)
+	page := auditPage{CSV: "/audit.csv?" + filters.Encode(), Lines: "/audit.jsonl?" + filters.Encode()}
 	for _, k := range kinds {
 		if slices.Contains(k.roles, api.Role(v.Session.Role)) {
-			page.Kinds = append(page.Kinds, k.choice)
+			page.Kinds = append(page.Kinds, k.Option)
 			page.Accounts = page.Accounts || k.Value == accountActs
 		}
 	}
-	response := view{Template: "audit", Title: "Audit"}
 	log, problems := selectActs(v, filters)
 	after, err := parseActCursor(v.FormValue("after"))
 	if err != nil {
 		problems = append(problems, pages.FormError{Message: "This page no longer exists. Start with the first one"})
 	}
 	if len(problems) > 0 {
-		response.Errors, response.Data = problems, page
-		return response, nil
+		log.Kinds = nil
 	}
 	list, next, err := log.Page(v.Context(), after, 100)
-	if err != nil {
-		return view{}, err
-	}
-	if page.Acts = list; next != nil {
-		page.More = more("/audit", filters, "after", next.String())
-	}
-	response.Data = page
-	return response, nil
+	page.listPage = newList(v, filters, list, next.String())
+	return view{Template: "audit", Title: "Audit", Data: page, Errors: problems}, err
 }
-
-// exportPage is the number of acts that an export reads at once.
-const exportPage = 1000
 
 // export streams all acts that the filters select, newest first. write writes them to a file.
 func (d *Desk) export(v *visit, name, mediaType string, write func(io.Writer, iter.Seq2[act, error]) error) (view,
 	error) {
-	log, problems := selectActs(v, chosen(v.URL.Query(), auditFilters...))
+	log, problems := selectActs(v, chosen(v, auditFilters...))
 	if len(problems) > 0 {
 		return d.audit(v)
 	}
-	first, next, err := log.Page(v.Context(), nil, exportPage) // before the status is sent
-	if err != nil {
+	if _, _, err := log.Page(v.Context(), actCursor{}, 1); err != nil { // before the status is sent
 		return view{}, err
 	}
 	return view{Type: mediaType, Name: name, Stream: func(out io.Writer) error {
-		return write(out, log.From(v.Context(), first, next, exportPage))
+		return write(out, log.From(v.Context(), actCursor{}, 1000))
 	}}, nil
 }
 

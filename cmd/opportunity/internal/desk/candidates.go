@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,12 +16,11 @@ const shownCandidates = 50
 
 // candidatesPage is the data of the candidates.
 type candidatesPage struct {
-	Candidates []api.Candidate
-	Filters    url.Values
-	More       string
-	ChooseAll  string // address of the page with every candidate chosen
-	All        bool   // every candidate is chosen
-	Publish    bool   // whether the role can publish
+	listPage[api.Candidate]
+
+	ChooseAll string // address of the page with every candidate chosen
+	All       bool   // every candidate is chosen
+	Publish   bool   // whether the role can publish
 }
 
 // candidate returns the checklist of a private record, nil if it is not private.
@@ -49,7 +47,7 @@ func missing(c api.Candidate) []string {
 
 // candidates lists the private records: what each lacks and what it may duplicate.
 func (d *Desk) candidates(v *visit) (view, error) {
-	filters, limit := chosen(v.URL.Query(), "text", "host", "after"), shownCandidates
+	filters, limit := chosen(v, "text", "host", "after"), shownCandidates
 	reviewed, all := v.FormValue("reviewed") != "", v.FormValue("all") != ""
 	if reviewed {
 		limit = 1000
@@ -69,20 +67,16 @@ func (d *Desk) candidates(v *visit) (view, error) {
 	for i, c := range list.Candidates {
 		list.Candidates[i].Missing = missing(c)
 	}
-	page := candidatesPage{Candidates: list.Candidates, Filters: filters, Publish: publishes(v), All: all}
+	page := candidatesPage{newList(v, filters, list.Candidates, list.Next), "", all, publishes(v)}
 	query := maps.Clone(filters)
 	query.Set("all", "on")
 	page.ChooseAll = "/candidates?" + query.Encode()
-	page.More = more("/candidates", filters, "after", list.Next)
 	return view{Template: "candidates", Title: "Candidates", Data: page}, nil
 }
 
-func (d *Desk) startCandidates(v *visit) (view, error) { return d.nextCandidate(v, nil) }
-
 // nextCandidate redirects to the candidate without a review that has most sources, and takes its
 // lease. It leaves out those that another person has in work or this person just skipped.
-func (d *Desk) nextCandidate(v *visit, done *notice) (view, error) {
-	v.done = done // shown on an error page, too
+func (d *Desk) nextCandidate(v *visit) (view, error) {
 	list, _, err := v.client.Candidates(v.Context(), "limit", "1000")
 	if err != nil {
 		return view{}, err
@@ -96,10 +90,7 @@ func (d *Desk) nextCandidate(v *visit, done *notice) (view, error) {
 	if to, err := firstFree(v, waiting, func(c api.Candidate) string { return c.ID }); to != "" || err != nil {
 		return view{Redirect: to}, err
 	}
-	if v.done == nil {
-		v.done = new(notice)
-	}
-	v.done.Text += " There is no other candidate without a review."
+	v.say("There is no other candidate without a review.")
 	return view{Redirect: "/candidates"}, nil
 }
 

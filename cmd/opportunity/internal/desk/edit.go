@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"opportunity.internal/cmd/opportunity/internal/desk/listingform"
+	"opportunity.internal/cmd/opportunity/internal/desk/forms"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/pages"
 )
@@ -15,9 +15,9 @@ import (
 type editPage struct {
 	ID, Company string
 	Version     string // of the listing that the form is based on
-	Form        listingform.Form
+	Form        forms.Edit
 	Outcome     *outcome // of saving; nil before the first look at it
-	Newer       []listingform.Difference
+	Newer       []forms.Difference
 	NewerBy     []api.ListingAct // who changed the listing in the meantime
 }
 
@@ -27,69 +27,59 @@ type outcome struct {
 	Consequence string
 }
 
-// shownField is a field with its page, which has the problems.
+// shownField is a field with the page that has its problem.
 type shownField struct {
-	listingform.Field
+	forms.Field
 
-	Page shown
+	Page interface{ Wrong(field string) string }
 }
 
-func newShownField(page shown, f listingform.Field) shownField { return shownField{f, page} }
+func newShownField(page interface{ Wrong(field string) string }, f forms.Field) shownField {
+	return shownField{f, page}
+}
 
 func (d *Desk) showEdit(v *visit) (view, error) {
 	detail, _, err := v.client.Listing(v.Context(), v.PathValue("id"))
 	if err != nil {
 		return view{}, err
 	}
-	page := newEditPage(detail)
-	if page.Form, err = listingform.New(detail.Listing); err != nil {
-		return view{}, err
-	}
-	return page.view(nil), nil
+	page := editPage{ID: detail.Record.ID, Company: detail.Record.Company.Name, Version: detail.Version}
+	page.Form, err = forms.NewEdit(detail.Listing)
+	return page.view(nil), err
 }
 
-func newEditPage(detail api.ListingDetail) editPage {
-	return editPage{ID: detail.Record.ID, Company: detail.Record.Company.Name, Version: detail.Version}
-}
-
-func (p editPage) view(problems []listingform.Problem) view {
-	response := view{Template: "edit", Title: "Edit " + p.Company, Data: p}
-	for _, wrong := range problems {
-		response.Errors = append(response.Errors, pages.FormError(wrong))
-	}
-	return response
+func (p editPage) view(problems []pages.FormError) view {
+	return view{Template: "edit", Title: "Edit " + p.Company, Data: p, Errors: problems}
 }
 
 // edit shows what saving the input does, and saves it if the person has seen that. Whatever
 // prevents it, the form keeps its input.
 func (d *Desk) edit(v *visit) (view, error) {
 	id, version := v.PathValue("id"), v.PostFormValue("version")
-	form, problems, err := listingform.Parse(v.PostForm)
+	form, problems, err := forms.ParseEdit(v.PostForm)
 	if err != nil {
-		return view{Template: "error", Title: "This form cannot be read", Status: http.StatusBadRequest,
-			Data: "Open the record again."}, nil
+		return view{}, err
 	}
 	page := editPage{ID: id, Company: id, Version: version, Form: form}
 	if len(problems) > 0 {
 		return page.view(problems), nil
 	}
-	dry := v.PostFormValue("save") != form.ID()
-	report, _, err := v.client.Edit(v.Context(), id, version, form.Listing(), dry)
+	report, _, err := v.client.Edit(v.Context(), id, version, form.Listing(), v.PostFormValue("save") != form.ID())
 	switch {
 	case err != nil:
 		return view{}, err
 	case report.Applied:
 		return view{Redirect: recordPath(id), Notice: saved(report.Fields)}, nil
 	case len(report.Problems) > 0:
-		return page.view(explain(report.Problems)), nil
+		return page.view(forms.Review{}.Explain(report.Problems, api.Review{})), nil
 	case report.Current == nil:
-		return page.view([]listingform.Problem{{Message: "The listing was not saved. Try again"}}), nil
+		return page.view(nil).Wrong("", "The listing was not saved. Try again"), nil
 	case report.Current.Version != version:
 		return page.outdated(*report.Current)
 	}
 	page.Company = report.Current.Record.Company.Name
 	if len(report.Fields) == 0 {
-		return page.view([]listingform.Problem{{Message: "Nothing is changed"}}), nil
+		return page.view(nil).Wrong("", "Nothing is changed"), nil
 	}
 	page.Outcome = outcomeOf(report)
 	return page.view(nil), nil
@@ -101,37 +91,21 @@ func saved(fields []string) string {
 	}
 	names := make([]string, len(fields))
 	for i, f := range fields {
-		names[i] = listingform.LabelOf(f)
+		names[i] = forms.LabelOf(f)
 	}
 	return "Saved: " + strings.Join(names, "; ") + "."
-}
-
-// explain converts problems of a listing to problems of the form.
-func explain(all api.Problems) (problems []listingform.Problem) {
-	for _, p := range all {
-		wrong := listingform.Problem{Message: p.Message}
-		if p.Path != "" {
-			wrong = listingform.Problem{Field: listingform.PathOf(p.Path), Message: listingform.LabelOf(p.Path) + ": " +
-				p.Message}
-		}
-		problems = append(problems, wrong)
-	}
-	return problems
 }
 
 // outdated shows the form for a newer version of the listing, with the changes that it did not
 // know.
 func (p editPage) outdated(current api.ListingDetail) (view, error) {
-	page := newEditPage(current)
-	page.Form = p.Form
 	var err error
-	if page.Newer, err = page.Form.Rebase(current.Listing); err != nil {
-		return view{}, err
-	}
-	page.NewerBy = current.Changes[:min(len(current.Changes), 1)]
-	response := page.view(nil)
+	p.Company, p.Version = current.Record.Company.Name, current.Version
+	p.Newer, err = p.Form.Rebase(current.Listing)
+	p.NewerBy = current.Changes[:min(len(current.Changes), 1)]
+	response := p.view(nil)
 	response.Status = http.StatusConflict
-	return response, nil
+	return response, err
 }
 
 // outcomeOf describes what saving an edit does, from its dry run. No field of the form puts a

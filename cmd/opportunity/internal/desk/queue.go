@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
+	"opportunity.internal/cmd/opportunity/internal/desk/forms"
 	"opportunity.internal/pkg/api"
 )
 
@@ -24,18 +25,14 @@ type queuePage struct {
 func (p queuePage) Weekend() bool { return p.GeneratedAt.UTC().Weekday()%6 == time.Sunday }
 
 // whys are the reasons to filter by.
-var whys = []choice{
-	{Value: api.DueNeverReviewed, Label: "never reviewed"}, {Value: api.DueStale, Label: "stale"}, {Value: api.DueReview,
-		Label: "earlier review"},
-	{Value: api.DueClosed, Label: "closed"},
+var whys = []forms.Option{
+	{Value: api.DueNeverReviewed, Label: "never reviewed"}, {Value: api.DueStale, Label: "stale"},
+	{Value: api.DueReview, Label: "earlier review"}, {Value: api.DueClosed, Label: "closed"},
 	{Value: api.DueLinkCheck, Label: "failing link"}, {Value: api.DueEdit, Label: "changed listing"},
 }
 
-// queueFilters are the parameters of the queue that its form offers.
-var queueFilters = []string{"scope", "why", "category", "text", "available", "skipped", "after"}
-
 func (d *Desk) queue(v *visit) (view, error) {
-	filters := chosen(v.URL.Query(), queueFilters...)
+	filters := chosen(v, "scope", "why", "category", "text", "available", "skipped", "after")
 	list, _, err := v.client.Queue(v.Context(), pairs(filters)...)
 	if err != nil {
 		return view{}, err
@@ -51,50 +48,13 @@ func (d *Desk) queue(v *visit) (view, error) {
 		}
 	}
 	page := queuePage{ReviewQueue: list, Filters: filters, Opinions: opinions.Requests,
-		Mine: list.Today.DoneBy[v.Session.Name], LinksOff: d.LinksOff}
-	page.More = more("/queue", filters, "after", list.Next)
+		Mine: list.Today.DoneBy[v.Session.Name], LinksOff: d.LinksOff, More: more(v.URL.Path, filters, list.Next)}
 	return view{Template: "queue", Title: "Queue", Data: page}, nil
 }
 
-// chosen returns the parameters with those names that are not empty.
-func chosen(query url.Values, names ...string) url.Values {
-	found := url.Values{}
-	for _, name := range names {
-		if value := query.Get(name); value != "" {
-			found.Set(name, value)
-		}
-	}
-	return found
-}
-
-// pairs returns names and values, one after the other, as the client takes them.
-func pairs(values url.Values) (list []string) {
-	for name := range values {
-		list = append(list, name, values.Get(name))
-	}
-	return list
-}
-
-// more returns the address of the next page of a list, empty if cursor is: there is none.
-func more(path string, filters url.Values, name, cursor string) string {
-	if cursor == "" {
-		return ""
-	}
-	query := url.Values{name: {cursor}}
-	for n := range filters {
-		if n != name {
-			query.Set(n, filters.Get(n))
-		}
-	}
-	return path + "?" + query.Encode()
-}
-
-func (d *Desk) next(v *visit) (view, error) { return d.nextReview(v, nil) }
-
-// nextReview redirects to the first record of the queue without a lease of another person, and
-// takes its lease.
-func (d *Desk) nextReview(v *visit, done *notice) (view, error) {
-	v.done = done // shown on an error page, too
+// next redirects to the first record of the queue without a lease of another person, and takes its
+// lease.
+func (d *Desk) next(v *visit) (view, error) {
 	list, _, err := v.client.Queue(v.Context(), "available", "true")
 	if err != nil {
 		return view{}, err
@@ -102,10 +62,7 @@ func (d *Desk) nextReview(v *visit, done *notice) (view, error) {
 	if to, err := firstFree(v, list.Records, func(r api.QueueRecord) string { return r.ID }); to != "" || err != nil {
 		return view{Redirect: to}, err
 	}
-	if v.done == nil {
-		v.done = new(notice)
-	}
-	v.done.Text += " The queue has nothing left for you today."
+	v.say("The queue has nothing left for you today.")
 	return view{Redirect: "/queue"}, nil
 }
 
@@ -137,5 +94,6 @@ func (d *Desk) skip(v *visit) (view, error) {
 		skip); err != nil {
 		return view{}, err
 	}
-	return d.nextReview(v, &notice{Text: id + " comes back in " + v.PostFormValue("days") + " days."})
+	v.say(id + " comes back in " + v.PostFormValue("days") + " days.")
+	return d.next(v)
 }

@@ -6,28 +6,9 @@ import (
 	"net/url"
 	"slices"
 
-	"opportunity.internal/cmd/opportunity/internal/adminapi"
-	"opportunity.internal/cmd/opportunity/internal/desk/reviewform"
+	"opportunity.internal/cmd/opportunity/internal/desk/forms"
 	"opportunity.internal/pkg/api"
 )
-
-// recordsPage is the data of the list of records.
-type recordsPage struct {
-	Listings []api.ListedListing
-	Filters  url.Values
-	More     string
-}
-
-func (d *Desk) records(v *visit) (view, error) {
-	filters := chosen(v.URL.Query(), "text", "visibility", "status", "category", "after")
-	list, _, err := v.client.ListingList(v.Context(), adminapi.Page{Limit: 100}, pairs(filters)...)
-	if err != nil {
-		return view{}, err
-	}
-	page := recordsPage{Listings: list.Listings, Filters: filters}
-	page.More = more("/records", filters, "after", list.Next)
-	return view{Template: "records", Title: "Records", Data: page}, nil
-}
 
 // recordPage is the data of the page of a record.
 type recordPage struct {
@@ -36,7 +17,6 @@ type recordPage struct {
 	Listing   listing
 	Publish   bool           // whether the role can publish and withdraw
 	Candidate *api.Candidate // nil unless the record is private
-	Compared  bool           // whether there are two events or sets of facts to compare
 }
 
 // listing is the part of a listing that consumers do not see.
@@ -45,19 +25,11 @@ type listing struct {
 	Curation   api.Curation `json:"curation"`
 }
 
-// Facts returns the label and the value of each fact that consumers see.
-func (p recordPage) Facts() (facts []struct {
-	Label string
-	Lines []string
-}) {
-	for _, f := range reviewform.Facts {
-		facts = append(facts, struct {
-			Label string
-			Lines []string
-		}{f.Label, reviewform.Describe(p.Detail.Record.Facts, f.Name)})
-	}
-	return facts
-}
+// Facts returns the facts in the order of the page.
+func (recordPage) Facts() []forms.Field { return forms.Facts }
+
+// Fact returns the value of a fact that consumers see.
+func (p recordPage) Fact(name string) []string { return forms.Describe(p.Detail.Record.Facts, name) }
 
 // recordedReview is a review with the facts that it changed.
 type recordedReview struct {
@@ -75,7 +47,7 @@ func (p recordPage) Reviews() (all []recordedReview) {
 		}
 		r := recordedReview{RecordedEvent: e}
 		if e.Facts != nil {
-			r.Changes, before = reviewform.Changes(before, *e.Facts), *e.Facts
+			r.Changes, before = forms.Changes(before, *e.Facts), *e.Facts
 		}
 		all = append(all, r)
 	}
@@ -113,7 +85,6 @@ func (d *Desk) record(v *visit) (view, error) {
 			return view{}, err
 		}
 	}
-	page.Compared = len(sides(page.Sheet)) > 1
 	return view{Template: "record", Title: page.Detail.Record.Company.Name, Data: page}, nil
 }
 

@@ -10,43 +10,79 @@ import (
 	"time"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
-	"opportunity.internal/cmd/opportunity/internal/desk/reviewform"
+	"opportunity.internal/cmd/opportunity/internal/desk/forms"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/pages"
 )
 
+// reviewPage is the data of the review page.
+type reviewPage struct {
+	Sheet   api.ReviewSheet
+	Form    forms.Review
+	Blocked *api.Lease          // of another person
+	SavedAt time.Time           // of the draft in the form; zero if there is none
+	Newer   []api.RecordedEvent // recorded since the form was opened
+	Publish bool                // whether the role can publish
+	Texts   []api.ComparedTexts // that a second opinion has in other words
+
+	open     func(page string) string // see opener
+	before   *api.Facts               // as the form had them when they changed
+	problems []pages.FormError
+}
+
+// reviewPage returns the page of a record with the form of its sheet.
+func (d *Desk) reviewPage(v *visit, opinion string) (*reviewPage, error) {
+	sheet, err := d.sheet(v, v.PathValue("id"), opinion)
+	if err != nil {
+		return nil, err
+	}
+	return &reviewPage{Sheet: sheet, Form: forms.NewReview(sheet, opinion), Publish: publishes(v), open: d.opener(sheet)},
+		nil
+}
+
+// view shows the form with its problems. If it is one of an older sheet, it is updated.
+func (p *reviewPage) view(problems []pages.FormError) view {
+	p.problems = problems
+	if p.Form.Seen() != p.Sheet.LastEventID {
+		before := p.Form.Base
+		p.before = &before
+		p.Form.Rebase(p.Sheet)
+		if p.Newer == nil {
+			p.Newer = p.Sheet.Events[:min(len(p.Sheet.Events), 1)]
+		}
+	}
+	return view{Template: "review", Title: "Review " + p.Sheet.Record.Company.Name, Data: p, Errors: problems}
+}
+
 // showReview shows the form of a review. It takes the lease and restores the draft.
 func (d *Desk) showReview(v *visit) (view, error) {
-	id, opinion := v.PathValue("id"), v.URL.Query().Get("opinion")
-	lease, _, err := v.client.Lease(v.Context(), id, false)
+	lease, _, err := v.client.Lease(v.Context(), v.PathValue("id"), false)
 	if err != nil {
 		return view{}, err
 	}
-	sheet, err := d.sheet(v, id, opinion)
+	page, err := d.reviewPage(v, v.URL.Query().Get("opinion"))
 	if err != nil {
 		return view{}, err
 	}
-	page := reviewPage{Sheet: sheet, Form: reviewform.New(sheet, opinion), Publish: publishes(v), open: d.opener(sheet)}
 	if lease.Holder != v.Session.Name {
 		page.Blocked = &lease
 	}
 	var stored url.Values
-	if sheet.Draft != nil && json.Unmarshal(sheet.Draft.Content, &stored) == nil {
-		if form, err := reviewform.Parse(stored); err == nil && form.Opinion() == opinion {
-			page.Form, page.SavedAt = form, sheet.Draft.SavedAt
-			page.reopen()
+	if draft := page.Sheet.Draft; draft != nil && json.Unmarshal(draft.Content, &stored) == nil {
+		if form, err := forms.ParseReview(stored); err == nil && form.Opinion() == page.Form.Opinion() {
+			page.Form, page.SavedAt = form, draft.SavedAt
 		}
 	}
 	return page.view(nil), nil
 }
 
 // sheet returns a review sheet; for a second opinion, without the first one.
-func (d *Desk) sheet(v *visit, id, opinion string) (api.ReviewSheet, error) {
+func (d *Desk) sheet(v *visit, id, opinion string) (sheet api.ReviewSheet, err error) {
+	var query []string
 	if opinion != "" {
-		sheet, _, err := adminapi.Get[api.ReviewSheet](v.Context(), v.client, sheetPath(id), "secondOpinionOf", opinion)
-		return sheet, err
+		query = []string{"secondOpinionOf", opinion}
 	}
-	sheet, _, err := v.client.Sheet(v.Context(), id)
+	sheet, _, err = adminapi.Get[api.ReviewSheet](v.Context(), v.client, sheetPath(id), query...)
 	return sheet, err
 }
 
@@ -56,112 +92,105 @@ func sheetPath(id string) string { return adminapi.Path("reviews", "records", id
 // input.
 func (d *Desk) submitReview(v *visit) (view, error) {
 	id := v.PathValue("id")
-	form, err := reviewform.Parse(v.PostForm)
-	if err != nil {
-		return view{Template: "error", Title: "This form cannot be read", Status: http.StatusBadRequest,
-			Data: "Open the record again."}, nil
-	}
-	sheet, err := d.sheet(v, id, form.Opinion())
+	form, err := forms.ParseReview(v.PostForm)
 	if err != nil {
 		return view{}, err
 	}
-	page := reviewPage{Sheet: sheet, Form: form, Publish: publishes(v), open: d.opener(sheet)}
-	review, problems := form.Review()
-	if len(problems) > 0 {
-		page.reopen()
-		return page.view(problems), nil
+	page, err := d.reviewPage(v, form.Opinion())
+	if err != nil {
+		return view{}, err
 	}
+	page.Form = form
+	review, problems := form.Read()
 	var uncompared []string
-	if added := form.Added(); len(added) > 0 {
+	if added := form.Added(); len(problems) == 0 && len(added) > 0 {
 		found, _, err := adminapi.Send[api.QuoteFindings](v.Context(), v.client, http.MethodPost, "/reviews/quotes",
 			api.QuoteSearch{Quotes: added})
 		if err != nil {
 			return view{}, err
 		}
-		if problems, uncompared = form.Compare(found.Readings); len(problems) > 0 {
-			page.reopen()
-			return page.view(problems), nil
-		}
+		problems, uncompared = form.Compare(found.Readings)
+	}
+	if len(problems) > 0 {
+		return page.view(problems), nil
 	}
 	report, _, err := v.client.Review(v.Context(), id, api.ReviewSubmission{
-		Review: review, SecondOpinionOf: form.Opinion(), SameTexts: form.SameTexts(), Changes: form.Changes(),
+		Review: review, SecondOpinionOf: form.Opinion(), SameTexts: form.TextsAreSame(), Changes: form.Changes(),
 	})
 	switch {
 	case err != nil:
 		return view{}, err
 	case len(report.Texts) > 0:
 		page.Texts = report.Texts
-		page.reopen()
 		for _, t := range report.Texts {
-			problems = append(problems, reviewform.Problem{Field: reviewform.SameTexts(t.Fact),
-				Message: reviewform.Label(t.Fact) +
-					": choose whether your words mean the same as those of the first review, then submit again"})
+			problems = append(problems, pages.FormError{Field: forms.SameTexts + t.Fact, Message: forms.FactLabel(t.Fact) +
+				": choose whether your words mean the same as those of the first review, then submit again"})
 		}
 		return page.view(problems), nil
 	case len(report.Newer) > 0:
-		if page.Sheet, err = d.sheet(v, id, form.Opinion()); err != nil {
-			return view{}, err
-		}
 		page.Newer = report.Newer
-		page.reopen()
+		page.Sheet, err = d.sheet(v, id, form.Opinion())
 		response := page.view(nil)
 		response.Status = http.StatusConflict
-		return response, nil
+		return response, err
 	case !report.Applied:
-		var all api.Problems
 		for _, r := range report.Rejected {
-			all = append(all, r.Problems...)
+			problems = append(problems, form.Explain(r.Problems, review)...)
 		}
-		page.reopen()
-		return page.view(reviewform.Explain(all, review)), nil
+		return page.view(problems), nil
 	}
-	done := &notice{Text: "Review of " + sheet.Record.Company.Name + " recorded: " + string(report.Outcome) + "."}
-	done.Undo = &undo{id, report.EventID}
-	if form.Opinion() != "" && len(report.Disagree) == 0 {
-		done = &notice{Text: "Your opinion on " + sheet.Record.Company.Name + " agrees with the first review."}
+	v.done = &notice{Text: recorded(page, review, report, uncompared)}
+	if form.Opinion() == "" || len(report.Disagree) > 0 {
+		v.done.Undo = &undo{id, report.EventID}
 	}
-	if review.Evidence.Closed == api.ClosedEnded && sheet.Visibility == "published" {
-		done.Text += " It stays public until a publisher withdraws it."
+	switch {
+	case page.Sheet.Visibility != "private":
+		return d.next(v)
+	case v.PostFormValue("then") == "publish" && report.Outcome == api.OutcomeVerified:
+		return view{Redirect: recordPath(id) + "/publish?lane=on"}, nil
+	}
+	return d.nextCandidate(v)
+}
+
+// recorded describes what became of a review that was recorded.
+func recorded(page *reviewPage, review api.Review, report api.ReviewReport, uncompared []string) string {
+	company := page.Sheet.Record.Company.Name
+	text := "Review of " + company + " recorded: " + string(report.Outcome) + "."
+	if page.Opinion() && len(report.Disagree) == 0 {
+		text = "Your opinion on " + company + " agrees with the first review."
+	}
+	if review.Evidence.Closed == api.ClosedEnded && page.Sheet.Visibility == "published" {
+		text += " It stays public until a publisher withdraws it."
 	}
 	if len(uncompared) > 0 {
-		done.Text += " A quote was not compared with its page, because no text of the page is stored: " +
+		text += " A quote was not compared with its page, because no text of the page is stored: " +
 			strings.Join(uncompared, ", ") + "."
 	}
 	if len(report.Disagree) > 0 {
 		labels := make([]string, len(report.Disagree))
 		for i, name := range report.Disagree {
-			labels[i] = reviewform.Label(name)
+			labels[i] = forms.FactLabel(name)
 		}
-		done.Text += " Your opinion differs in: " + strings.Join(labels, ", ") + "."
+		text += " Your opinion differs in: " + strings.Join(labels, ", ") + "."
 	}
-	switch {
-	case sheet.Visibility != "private":
-		return d.nextReview(v, done)
-	case v.PostFormValue("then") == "publish" && report.Outcome == api.OutcomeVerified:
-		v.done = done
-		return view{Redirect: recordPath(id) + "/publish?lane=on"}, nil
-	}
-	return d.nextCandidate(v, done)
+	return text
 }
 
 // summarize returns a sentence about what the input would record, for the script.
 func (d *Desk) summarize(v *visit) (view, error) {
-	form, err := reviewform.Parse(v.PostForm)
-	if err != nil {
-		return view{Status: http.StatusBadRequest}, nil //nolint:nilerr // the page keeps what it shows
-	}
+	form, err := forms.ParseReview(v.PostForm)
 	return view{Type: "text/plain; charset=utf-8", Stream: func(out io.Writer) error {
 		_, err := io.WriteString(out, form.Summary())
 		return err
-	}}, nil
+	}}, err
 }
 
-// saveDraft stores the input. The script saves without leaving the page.
+// saveDraft stores the input. The script saves without leaving the page, and needs no page in
+// return.
 func (d *Desk) saveDraft(v *visit) (view, error) {
-	form, err := reviewform.Parse(v.PostForm)
+	form, err := forms.ParseReview(v.PostForm)
 	if err != nil {
-		return view{Template: "error", Title: "This form cannot be read", Status: http.StatusBadRequest,
-			Data: "Open the record again."}, nil
+		return view{}, err
 	}
 	content, err := json.Marshal(form.Values)
 	if err != nil {
@@ -170,14 +199,11 @@ func (d *Desk) saveDraft(v *visit) (view, error) {
 	if _, _, err := v.client.SaveDraft(v.Context(), v.PathValue("id"), content); err != nil {
 		return view{}, err
 	}
-	if scripted(v) {
+	if v.Header.Get("Sec-Fetch-Dest") == "empty" {
 		return view{Status: http.StatusNoContent}, nil
 	}
 	return view{Redirect: reviewPath(v.PathValue("id"), form.Opinion()), Notice: "Your draft is saved."}, nil
 }
-
-// scripted reports whether the page's script sent the request, which needs no page in return.
-func scripted(v *visit) bool { return v.Header.Get("Sec-Fetch-Dest") == "empty" }
 
 func reviewPath(id, opinion string) string {
 	path := "/reviews/" + url.PathEscape(id)
@@ -189,10 +215,8 @@ func reviewPath(id, opinion string) string {
 
 func (d *Desk) discardDraft(v *visit) (view, error) {
 	id := v.PathValue("id")
-	if _, _, err := adminapi.Send[any](v.Context(), v.client, http.MethodDelete, sheetPath(id)+"/draft", nil); err != nil {
-		return view{}, err
-	}
-	return view{Redirect: reviewPath(id, ""), Notice: "Your draft is deleted."}, nil
+	_, _, err := adminapi.Send[any](v.Context(), v.client, http.MethodDelete, sheetPath(id)+"/draft", nil)
+	return view{Redirect: reviewPath(id, ""), Notice: "Your draft is deleted."}, err
 }
 
 // renewLease extends the lease while the form is open.
@@ -206,10 +230,8 @@ func (d *Desk) renewLease(v *visit) (view, error) {
 
 func (d *Desk) takeOver(v *visit) (view, error) {
 	id := v.PathValue("id")
-	if _, _, err := v.client.Lease(v.Context(), id, true); err != nil {
-		return view{}, err
-	}
-	return view{Redirect: reviewPath(id, ""), Notice: "The record is yours for 15 minutes."}, nil
+	_, _, err := v.client.Lease(v.Context(), id, true)
+	return view{Redirect: reviewPath(id, ""), Notice: "The record is yours for 15 minutes."}, err
 }
 
 // undo undoes the person's own latest review.
@@ -217,14 +239,11 @@ func (d *Desk) undo(v *visit) (view, error) {
 	id := v.PathValue("id")
 	report, _, err := adminapi.Send[api.ReviewReport](
 		v.Context(), v.client, http.MethodPost, sheetPath(id)+"/undo", api.UndoRequest{EventID: v.PostFormValue("event")})
-	if err != nil {
-		return view{}, err
-	}
 	text := "Your review is undone: the record is as it was before."
 	if !report.Applied {
 		text = "Nothing was undone: something was recorded after your review."
 	}
-	return view{Redirect: reviewPath(id, ""), Notice: text}, nil
+	return view{Redirect: reviewPath(id, ""), Notice: text}, err
 }
 
 // opener returns the address in the desk that records that the curator opens a page from the sheet,
@@ -252,41 +271,4 @@ func (d *Desk) openPage(v *visit) (view, error) {
 		d.Log.LogAttrs(v.Context(), slog.LevelWarn, "opened source not recorded", slog.String("error", err.Error()))
 	}
 	return view{LeaveTo: to}, nil
-}
-
-// reviewPage is the data of the review page.
-type reviewPage struct {
-	Sheet   api.ReviewSheet
-	Form    reviewform.Form
-	Blocked *api.Lease          // of another person
-	SavedAt time.Time           // of the draft in the form; zero if there is none
-	Newer   []api.RecordedEvent // recorded since the form was opened
-	Publish bool                // whether the role can publish
-	Texts   []api.ComparedTexts // that a second opinion has in other words
-
-	open   func(page string) string // see opener
-	before *api.Facts               // as the form had them when they changed
-}
-
-// Lane reports whether the record can be published after this review.
-func (p *reviewPage) Lane() bool { return p.Publish && p.Sheet.Visibility == "private" && !p.Opinion() }
-
-// reopen updates the form for the sheet if it is one of an older sheet.
-func (p *reviewPage) reopen() {
-	if p.Form.Seen() != p.Sheet.LastEventID {
-		before := p.Form.Base
-		p.before = &before
-		p.Form.Rebase(p.Sheet)
-		if p.Newer == nil {
-			p.Newer = p.Sheet.Events[:min(len(p.Sheet.Events), 1)]
-		}
-	}
-}
-
-func (p *reviewPage) view(problems []reviewform.Problem) view {
-	response := view{Template: "review", Title: "Review " + p.Sheet.Record.Company.Name, Data: p}
-	for _, wrong := range problems {
-		response.Errors = append(response.Errors, pages.FormError(wrong))
-	}
-	return response
 }

@@ -439,7 +439,7 @@ func TestStoredMarkupIsShownAsText(t *testing.T) {
 	s.api.respond("POST /listings/publish",
 		api.ImportReport{Rejected: []api.RejectedLine{{ID: attack, Problems: apitest.Problems(attack)}}})
 	for _, path := range []string{"/records/maple", "/records/maple/edit", "/records/maple/publish", "/audit",
-		"/records/maple/compare", "/records", "/candidates", "/reviews/maple", "/queue", "/queue?text=" +
+		"/records", "/candidates", "/reviews/maple", "/queue", "/queue?text=" +
 			url.QueryEscape(attack)} {
 		page := b.get(path)
 		require.Equal(t, http.StatusOK, page.StatusCode)
@@ -514,22 +514,23 @@ func TestSheetShowsAllThatTheReviewCovers(t *testing.T) {
 	s.api.respond("GET /reviews/records/maple", shown)
 	page := b.get("/reviews/maple")
 	for _, text := range []string{
-		`<a href="https://maple.example/apply" target="_blank" rel="noopener noreferrer">`,
+		`data-open="https://maple.example/apply" data-page="a"`,
 		"Changed since the latest review. Before: https://old.example/",
 		`name="listing.workModel" value="Contractor"`, `name="listing.startingCost" value="" placeholder="not recorded"`,
 		"8 unknown, and they stay unknown",
-		"still says so, read by a machine <time", "missing: a machine did not find the words <time",
+		"still says so, <time", "missing: a machine did not find the words, <time",
 		"<bdi>bob</bdi> could not open it on <time",
 		"https://gone.example/: gone, says <bdi>bob</bdi>, <time",
-		`Use <kbd>q</kbd><span class="visually-hidden"> this quote</span>`, "A machine found every quote again",
+		`Use <kbd>q</kbd><span class="visually-hidden"> this quote</span>`, "Every quote found again",
 		"No outcome yet: 1 fact kept, 9 unknown, 1 quote. 1 fact needs a decision.",
 	} {
 		require.Contains(t, page.body, text)
 	}
-	require.Less(t, strings.Index(page.body, `value="`+rates+`"`), strings.Index(page.body, `value="`+site+`"`),
+	require.Less(t, strings.Index(page.body, `name="source" value="`+rates+`"`),
+		strings.Index(page.body, `name="source" value="`+site+`"`),
 		"the source of the latest review is first")
-	require.NotContains(t, page.body, `data-key="k" aria-describedby="recorded.degreeRequired"`,
-		"there is nothing to keep")
+	require.Contains(t, page.body, `aria-describedby="recorded.fact.remote"`)
+	require.NotContains(t, page.body, `aria-describedby="recorded.fact.degreeRequired"`, "there is nothing to keep")
 
 	input := page.input(t, "review")
 	input.Set("outcome", "closed")
@@ -547,7 +548,7 @@ func TestPastedQuoteIsComparedWithTheStoredText(t *testing.T) {
 	require.Contains(t, page.body, `<option value="https://maple.example/apply">maple.example/apply</option>`,
 		"a page of the listing can have the words")
 	input := unchanged(page.input(t, "review"))
-	input["quote.remote"], input["quotefrom.remote"] = []string{"Bananas\r\nare blue", "From home"}, []string{"1",
+	input["quote.remote"], input["quotefrom.remote"] = []string{"Bananas\r\nare blue", "From home"}, []string{site,
 		"https://maple.example/apply"}
 	quotes := []api.Quote{{Fact: "remote", SourceURL: site, Exact: "Bananas are blue"},
 		{Fact: "remote", SourceURL: shown.Record.ApplicationURL, Exact: "From home"}}
@@ -565,7 +566,8 @@ func TestPastedQuoteIsComparedWithTheStoredText(t *testing.T) {
 	require.Equal(t, quotes, asked.Quotes)
 	again := resp.input(t, "review")
 	require.Equal(t, []string{"Bananas are blue", "From home", "", ""}, again["quote.remote"])
-	require.Equal(t, []string{"1", "3", "", ""}, again["quotefrom.remote"], "the application page has become a source")
+	require.Equal(t, []string{site, "https://maple.example/apply", "", ""}, again["quotefrom.remote"])
+	require.Contains(t, again["source"], "https://maple.example/apply")
 
 	require.Equal(t, "/reviews/birch", b.post("/reviews/maple", again).Header.Get("Location"), "submitted again")
 	var sent struct {
@@ -584,7 +586,7 @@ func TestSuggestionFromAnotherPageNamesThePage(t *testing.T) {
 		Exact: "no degree needed"}}
 	s.api.respond("GET /reviews/records/maple", shown)
 	page := b.get("/reviews/maple").body
-	require.Contains(t, page, "Open maple.example/apply at the quote")
+	require.Contains(t, page, `Open maple.example/apply<span class="visually-hidden"> at the quote</span>`)
 	require.Contains(t, page, " this quote and its page as a source")
 }
 

@@ -1,83 +1,64 @@
 package desk
 
 import (
-	"cmp"
-	"fmt"
 	"html/template"
 	"net/url"
 	"slices"
 	"strings"
 
-	"opportunity.internal/cmd/opportunity/internal/desk/reviewform"
+	"opportunity.internal/cmd/opportunity/internal/desk/forms"
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/pages"
 )
 
 // What the template of the review page shows.
 
-// choice is a radio button.
-type choice struct {
-	Name, Value, Label string
-	Key                string // shortcut; empty if there is none
-	Describe           string // id of the element that describes it
-	Checked            bool
+// radios are radio buttons with the value that is chosen now.
+type radios struct {
+	Name, Now string
+	Options   []forms.Option
 }
 
-// source is a source of the form.
-type source struct {
-	Index, Number int
-	URL, Link     string // Link opens URL
-	Marks         []choice
-	Confirmed     bool               // the machine found every quote again
-	Unopened      *api.RecordedEvent // the review that could not open it; nil if the latest one could
+// choices are the radio buttons of the review page that are always the same.
+var choices = map[string][]forms.Option{
+	"mark": {{Value: forms.StillSo, Label: "Still says so", Key: "1"},
+		{Value: forms.Otherwise, Label: "Says otherwise", Key: "2"}, {Value: forms.Gone, Label: "Gone", Key: "3"},
+		{Value: forms.CannotOpen, Label: "Cannot open", Key: "4"}},
+	"outcome": {{Value: string(api.OutcomeVerified), Label: "Verified", Key: "v"},
+		{Value: string(api.OutcomeClosed) + "." + api.ClosedPaused, Label: "Closed for now", Key: "c"},
+		{Value: string(api.OutcomeClosed) + "." + api.ClosedEnded, Label: "Ended", Key: "e"},
+		{Value: string(api.OutcomeNeedsReview), Label: "Needs review", Key: "r"}},
+	"texts": {{Value: "same", Label: "Same"}, {Value: "different", Label: "Different"}},
 }
 
-// quote is a quote that the form can use.
-type quote struct {
-	api.Quote
+func newRadios(name, now, kind string) radios { return radios{name, now, choices[kind]} }
 
-	Field, Value string // of its checkbox
-	Checked      bool
-	Key          string
-	Number       string            // of its source
-	Reading      *api.QuoteReading // nil if the machine did not look for it
-	Link         string            // opens the page at the quote
+// Lane reports whether the record can be published after this review.
+func (p *reviewPage) Lane() bool { return p.Publish && p.Sheet.Visibility == "private" && !p.Opinion() }
+
+// Opinion reports whether this is a second opinion.
+func (p *reviewPage) Opinion() bool { return p.Form.Opinion() != "" }
+
+// Wrong returns the problem of a field, or an empty string.
+func (p *reviewPage) Wrong(field string) string { return pages.Page{Errors: p.problems}.Wrong(field) }
+
+// GoneSources returns the sources that are gone.
+func (p *reviewPage) GoneSources() []goneSource { return gone(p.Sheet.Events) }
+
+// Link returns an address that records that the curator opens a page, and leads there.
+func (p *reviewPage) Link(page string) string { return p.open(page) }
+
+// Confirmed reports whether the machine found every quote from a source again.
+func (p *reviewPage) Confirmed(source string) bool {
+	return forms.Confirmed(p.Sheet)[source] && !p.Opinion()
 }
 
-var marks = []choice{
-	{Value: string(reviewform.StillSo), Label: "Still says so", Key: "1"},
-	{Value: string(reviewform.Otherwise), Label: "Says otherwise", Key: "2"},
-	{Value: string(reviewform.Gone), Label: "Gone", Key: "3"},
-	{Value: string(reviewform.CannotOpen), Label: "Cannot open", Key: "4"},
-}
-
-// choices returns radio buttons of a field with its current value.
-func choices(all []choice, name, now string) []choice {
-	all = slices.Clone(all)
-	for i := range all {
-		all[i].Name, all[i].Checked = name, all[i].Value == now
-	}
-	return all
-}
-
-// Sources returns the sources with their marks.
-func (p *reviewPage) Sources() (all []source) {
-	confirmed := reviewform.Confirmed(p.Sheet)
-	for i, u := range p.Form.Sources {
-		s := source{Index: i, Number: i + 1, URL: u, Link: p.open(u), Confirmed: confirmed[u] && !p.Opinion()}
-		s.Marks = choices(marks, fmt.Sprintf("mark.%d", i), string(p.Form.Mark(u)))
-		if slices.Contains(p.Sheet.Evidence.Unopened, u) {
-			s.Unopened = latest(p.Sheet.Events, func(e *api.Evidence) []string { return e.Unopened }, u)
-		}
-		all = append(all, s)
-	}
-	return all
-}
-
-// latest returns the latest event whose evidence has the source, nil if there is none.
-func latest(events []api.RecordedEvent, urls func(*api.Evidence) []string, source string) *api.RecordedEvent {
-	for i, e := range events {
-		if e.Evidence != nil && slices.Contains(urls(e.Evidence), source) {
-			return &events[i]
+// Unopened returns the latest review that could not open a source, nil if the latest one could.
+func (p *reviewPage) Unopened(source string) *api.RecordedEvent {
+	for i, e := range p.Sheet.Events {
+		if slices.Contains(p.Sheet.Evidence.Unopened, source) && e.Evidence != nil &&
+			slices.Contains(e.Evidence.Unopened, source) {
+			return &p.Sheet.Events[i]
 		}
 	}
 	return nil
@@ -108,108 +89,93 @@ func gone(events []api.RecordedEvent) (all []goneSource) {
 	return all
 }
 
-// Gone returns the sources that are gone.
-func (p *reviewPage) Gone() []goneSource { return gone(p.Sheet.Events) }
+// pageOption is a page from which a quote can be.
+type pageOption struct{ URL, Label string }
 
-// Listed returns the fields of the listing that the review covers, besides the facts.
-func (p *reviewPage) Listed() []reviewform.ListedField { return p.Form.Fields(p.Sheet.Edits) }
-
-// Opinion reports whether this is a second opinion.
-func (p *reviewPage) Opinion() bool { return p.Form.Opinion() != "" }
-
-// Outcomes returns the outcomes to choose from.
-func (p *reviewPage) Outcomes() []choice {
-	return choices([]choice{
-		{Value: string(api.OutcomeVerified), Label: "Verified", Key: "v"},
-		{Value: string(api.OutcomeClosed) + "." + api.ClosedPaused, Label: "Closed for now", Key: "c"},
-		{Value: string(api.OutcomeClosed) + "." + api.ClosedEnded, Label: "Ended", Key: "e"},
-		{Value: string(api.OutcomeNeedsReview), Label: "Needs review", Key: "r"},
-	}, "outcome", p.Form.Values.Get("outcome"))
-}
-
-// shownFact is a fact on the page.
-type shownFact struct {
-	reviewform.Fact
-
-	Form     reviewform.Form
-	Recorded []string
-	Cites    string // numbers of the sources that it cites
-	Choices  []choice
-	Changed  bool // by the latest review
-	Previous []string
-	Newer    bool // recorded after the form was opened
-	Before   []string
-	Quotes   []quote            // stored ones, then suggestions
-	Stored   int                // how many are stored
-	Pasted   []pasted           // texts, then blank rows
-	Texts    *api.ComparedTexts // to be compared by the author of a second opinion; nil if there is nothing to compare
-	Same     []choice           // whether they mean the same
-}
-
-// pasted is a row of fields for a pasted quote.
-type pasted struct {
-	ID      string // suffix of the ids of its fields; empty in the first row
-	Text    string
-	Sources []choice
-}
-
-// Folded reports whether the fact is unknown and there is nothing to look at.
-func (f shownFact) Folded() bool {
-	decided := slices.ContainsFunc(f.Choices, func(c choice) bool { return c.Checked })
-	return !f.Form.Known(f.Name) && !decided && !f.Newer && len(f.Quotes) == 0 && f.Pasted[0].Text == "" && f.Texts == nil
-}
-
-// Unquoted reports whether the fact has a value and no quote.
-func (f shownFact) Unquoted() bool { return f.Form.Known(f.Name) && f.Stored == 0 }
-
-// Fields reports whether the fact has input fields.
-func (f shownFact) Fields() bool { return len(f.Options) == 0 }
-
-// Entries returns the input fields.
-func (f shownFact) Entries() []reviewform.Entry { return f.Form.Entries(f.Name) }
-
-// Lower returns the label within a sentence.
-func (f shownFact) Lower() string { return strings.ToLower(f.Label) }
-
-// Facts returns the facts with their recorded values, quotes and decisions.
-func (p *reviewPage) Facts() (all []shownFact) {
-	base := p.Form.Base
-	var changed []string
-	if p.Sheet.PreviousFacts != nil {
-		changed = reviewform.Differences(*p.Sheet.PreviousFacts, base)
+// Pages returns the sources, then the listing's own pages that a quote makes sources.
+func (p *reviewPage) Pages() (all []pageOption) {
+	for _, u := range p.Form.Sources() {
+		all = append(all, pageOption{u, p.Form.Numbers(u) + ": " + shortURL(u)})
 	}
-	for _, f := range reviewform.Facts {
-		if !p.Form.Asks(f.Name) {
-			continue
+	for _, u := range []string{p.Sheet.Record.ApplicationURL, p.Sheet.Record.Company.Website} {
+		if api.ValidURL(u) && !slices.ContainsFunc(all, func(o pageOption) bool { return o.URL == u }) {
+			all = append(all, pageOption{u, shortURL(u)})
 		}
-		s := shownFact{Fact: f, Form: p.Form, Recorded: reviewform.Describe(base, f.Name),
-			Cites: p.numbers(base.Cites(f.Name)...), Choices: p.choices(f)}
-		if s.Changed = slices.Contains(changed, f.Name); s.Changed {
-			s.Previous = reviewform.Describe(*p.Sheet.PreviousFacts, f.Name)
-		}
-		if s.Newer = p.Form.Again(f.Name); s.Newer && p.before != nil {
-			s.Before = reviewform.Describe(*p.before, f.Name)
-		}
-		p.addQuotes(&s)
-		if i := slices.IndexFunc(p.Texts, func(t api.ComparedTexts) bool { return t.Fact == f.Name }); i >= 0 {
-			s.Texts = &p.Texts[i]
-			s.Same = choices([]choice{{Value: "same", Label: "Same"}, {Value: "different", Label: "Different"}},
-				reviewform.SameTexts(f.Name), p.Form.Values.Get(reviewform.SameTexts(f.Name)))
-		}
-		all = append(all, s)
 	}
 	return all
 }
 
-// blankQuotes is the number of blank rows for pasted quotes.
-const blankQuotes = 2
+// shownFact is a fact on the page.
+type shownFact struct {
+	forms.Field
+
+	Page   *reviewPage
+	Quotes []quote // stored ones, then suggestions; missing ones last
+}
+
+// quote is a quote that the form can use.
+type quote struct {
+	api.Quote
+
+	Stored  bool
+	Reading *api.QuoteReading // nil if the machine did not look for it
+}
+
+// Missing reports whether the machine did not find the words.
+func (q quote) Missing() bool { return q.Reading != nil && q.Reading.Finding == api.QuoteMissing }
+
+// Field returns the name of the checkbox.
+func (q quote) Field() string {
+	if q.Stored {
+		return forms.KeptQuotes + q.Fact
+	}
+	return forms.UsedQuotes + q.Fact
+}
+
+// Value returns the value of the checkbox.
+func (q quote) Value() string { return forms.QuoteValue(q.Quote) }
+
+// Facts returns the facts that the review is about, with their quotes.
+func (p *reviewPage) Facts() (all []shownFact) {
+	for _, f := range forms.Facts {
+		if p.Form.Asks(f.Name) {
+			all = append(all, shownFact{f, p, p.quotes(f.Name)})
+		}
+	}
+	return all
+}
 
 // maxSuggestions bounds the suggestions for a fact: a curator reads them all.
 const maxSuggestions = 3
 
-// quoteKey returns the key of the quote of a fact with the index, empty if there are no more keys.
-// The letters are keys of no value of a fact; digits mark sources.
-func quoteKey(index int) string {
+func (p *reviewPage) quotes(fact string) (all []quote) {
+	current, suggested := p.Sheet.CurrentQuotes(), 0
+	for i, q := range p.Sheet.Evidence.Quotes {
+		if q.Fact == fact {
+			all = append(all, quote{current[i], true, forms.ReadingOf(p.Sheet, q)})
+		}
+	}
+	for _, q := range p.Sheet.Suggestions {
+		if q.Fact == fact && suggested < maxSuggestions {
+			all = append(all, quote{Quote: q})
+			suggested++
+		}
+	}
+	slices.SortStableFunc(all, func(a, b quote) int {
+		switch {
+		case a.Missing() == b.Missing():
+			return 0
+		case b.Missing():
+			return -1
+		}
+		return 1
+	})
+	return all
+}
+
+// QuoteKey returns the key of the quote with the index, empty if there are no more keys. The letters
+// are keys of no value of a fact; digits mark sources.
+func (f shownFact) QuoteKey(index int) string {
 	const keys = "qbdhilstz"
 	if index >= len(keys) {
 		return ""
@@ -217,108 +183,84 @@ func quoteKey(index int) string {
 	return keys[index : index+1]
 }
 
-// addQuotes adds the stored quotes of a fact, the suggestions, and the fields of a new quote.
-func (p *reviewPage) addQuotes(s *shownFact) {
-	add := func(q api.Quote, field string, reading *api.QuoteReading) {
-		shown := quote{
-			Quote: q, Field: field, Value: reviewform.QuoteValue(q), Key: quoteKey(len(s.Quotes)),
-			Number: p.numbers(q.SourceURL), Reading: reading, Link: p.open(fragment(q.SourceURL, q.Exact)),
-		}
-		shown.Checked = slices.Contains(p.Form.Values[field], shown.Value)
-		s.Quotes = append(s.Quotes, shown)
-	}
-	current := p.Sheet.CurrentQuotes()
-	for i, q := range p.Sheet.Evidence.Quotes {
-		if q.Fact == s.Name {
-			var reading *api.QuoteReading
-			if j := slices.IndexFunc(p.Sheet.Readings, func(r api.QuoteReading) bool { return r.Quote == q }); j >= 0 {
-				reading = &p.Sheet.Readings[j]
-			}
-			add(current[i], reviewform.KeptQuotes(s.Name), reading)
-		}
-	}
-	s.Stored = len(s.Quotes)
-	for _, q := range p.Sheet.Suggestions {
-		if q.Fact == s.Name && len(s.Quotes) < s.Stored+maxSuggestions {
-			add(q, reviewform.UsedQuotes(s.Name), nil)
-		}
-	}
-	rows := append(p.Form.Pasted(s.Name), make([]reviewform.PastedQuote, blankQuotes)...)
-	for i, row := range rows {
-		shown := pasted{Text: row.Text, Sources: p.quoteSources(row.Source)}
-		if i > 0 {
-			shown.ID = fmt.Sprintf(".%d", i)
-		}
-		s.Pasted = append(s.Pasted, shown)
-	}
+// Folded reports whether the fact is unknown and there is nothing to look at.
+func (f shownFact) Folded() bool {
+	form := f.Page.Form
+	return !form.Known(f.Name) && form.Values.Get("fact."+f.Name) == "" && !form.Again(f.Name) && len(f.Quotes) == 0 &&
+		len(form.Pasted(f.Name)) == 0 && f.Texts() == nil
 }
 
-// quoteSources returns the sources as options of a select, then the listing's own pages that a
-// quote makes sources.
-func (p *reviewPage) quoteSources(chosen string) []choice {
-	n := p.numbers(chosen) // a page that has become a source
-	all := sourceChoices(p.Form, []string{cmp.Or(n, chosen)})
-	for _, page := range []string{p.Sheet.Record.ApplicationURL, p.Sheet.Record.Company.Website} {
-		listed := slices.ContainsFunc(all, func(c choice) bool { return c.Value == page })
-		if api.ValidURL(page) && p.numbers(page) == "" && !listed {
-			all = append(all, choice{Value: page, Label: shortURL(page), Checked: page == chosen})
-		}
-	}
-	return all
+// HasStored reports whether any of its quotes is stored.
+func (f shownFact) HasStored() bool {
+	return slices.ContainsFunc(f.Quotes, func(q quote) bool { return q.Stored })
 }
 
-func shortURL(u string) string {
-	return compact(strings.TrimPrefix(strings.TrimPrefix(u, "https://"), "http://"))
+// Texts returns the texts to be compared by the author of a second opinion, nil if there are none.
+func (f shownFact) Texts() *api.ComparedTexts {
+	if i := slices.IndexFunc(f.Page.Texts, func(t api.ComparedTexts) bool { return t.Fact == f.Name }); i >= 0 {
+		return &f.Page.Texts[i]
+	}
+	return nil
 }
 
-func sourceChoices(f reviewform.Form, chosen []string) (all []choice) {
-	for _, o := range f.Numbered() {
-		all = append(all, choice{Value: o.Value, Label: o.Label, Checked: slices.Contains(chosen, o.Value)})
-	}
-	return all
+// Recorded returns the recorded value.
+func (f shownFact) Recorded() []string { return forms.Describe(f.Page.Form.Base, f.Name) }
+
+// Cites returns the numbers of the sources that the recorded value cites.
+func (f shownFact) Cites() string { return f.Page.Form.Numbers(f.Page.Form.Base.Cites(f.Name)...) }
+
+// Changed reports whether the latest review changed the fact.
+func (f shownFact) Changed() bool {
+	previous := f.Page.Sheet.PreviousFacts
+	return previous != nil && slices.Contains(forms.Differences(*previous, f.Page.Form.Base), f.Name)
 }
 
-func (p *reviewPage) choices(f reviewform.Fact) []choice {
-	var all []choice
-	if p.Form.Known(f.Name) {
-		all = []choice{{Value: reviewform.Keep, Label: "Keep", Key: "k", Describe: "recorded." + f.Name}}
+// Previous returns the value before the latest review.
+func (f shownFact) Previous() []string { return forms.Describe(*f.Page.Sheet.PreviousFacts, f.Name) }
+
+// Before returns the value that the curator was shown before another review changed it.
+func (f shownFact) Before() []string {
+	if f.Page.before == nil {
+		return nil
 	}
-	for _, o := range f.Options {
-		all = append(all, choice{Value: o.Value, Label: o.Label, Key: o.Key})
-	}
-	if len(f.Options) == 0 {
-		all = append(all, choice{Value: reviewform.Change, Label: "Change", Key: "e"})
-	}
-	all = append(all, choice{Value: reviewform.Unknown, Label: "Cannot tell", Key: "x"})
-	return choices(all, "fact."+f.Name, p.Form.Values.Get("fact."+f.Name))
+	return forms.Describe(*f.Page.before, f.Name)
 }
 
-func (p *reviewPage) numbers(urls ...string) string {
-	var text []string
-	for _, u := range urls {
-		if i := slices.Index(p.Form.Sources, u); i >= 0 {
-			text = append(text, fmt.Sprint(i+1))
-		}
+// Pasted returns the pasted quotes, then two blank ones.
+func (f shownFact) Pasted() []api.Quote {
+	return append(f.Page.Form.Pasted(f.Name), make([]api.Quote, 2)...)
+}
+
+// Decisions returns the radio buttons of the fact.
+func (f shownFact) Decisions() radios {
+	r := radios{Name: "fact." + f.Name, Now: f.Page.Form.Values.Get("fact." + f.Name)}
+	if f.Page.Form.Known(f.Name) {
+		r.Options = append(r.Options, forms.Option{Value: forms.Keep, Label: "Keep", Key: "k"})
 	}
-	return strings.Join(text, ", ")
+	if f.Kind == forms.Decision {
+		r.Options = append(r.Options, f.Options...)
+	} else {
+		r.Options = append(r.Options, forms.Option{Value: forms.Change, Label: "Change", Key: "e"})
+	}
+	r.Options = append(r.Options, forms.Option{Value: forms.Unknown, Label: "Cannot tell", Key: "x"})
+	return r
 }
 
 // finding describes what the machine found.
 func finding(r *api.QuoteReading) template.HTML {
 	text := map[api.Finding]string{
-		api.QuotePresent: "still says so, read by a machine ",
-		api.QuoteMoved: "moved: the words are there in other surroundings, which keeping the quote stores; " +
-			"read by a machine ",
-		api.QuoteMissing: "missing: a machine did not find the words ",
+		api.QuotePresent: "still says so, ",
+		api.QuoteMoved:   "moved: the words are there in other surroundings, which keeping the quote stores; ",
+		api.QuoteMissing: "missing: a machine did not find the words, ",
 	}[r.Finding]
 	if text == "" {
-		text = "not read by a machine"
-		if r.Note != "" {
-			text += " (" + compact(r.Note) + ")"
-		}
-		text += " "
+		text = strings.TrimSuffix("not read by a machine: "+compact(r.Note), ": ") + ", "
 	}
-	return template.HTML(template.HTMLEscapeString(text)) + instant(r.ReadAt) //nolint:gosec // escaped
+	return template.HTML(template.HTMLEscapeString(text)) + day(r.ReadAt) //nolint:gosec // escaped
+}
+
+func shortURL(u string) string {
+	return compact(strings.TrimPrefix(strings.TrimPrefix(u, "https://"), "http://"))
 }
 
 // fragment returns the URL of a page, scrolled to a text (a text fragment). A page that has a
@@ -332,13 +274,4 @@ func fragment(page, text string) string {
 	joined := u.EscapedFragment() + ":~:text=" + strings.ReplaceAll(strings.ReplaceAll(encoded, ",", "%2C"), "&", "%26")
 	u.Fragment, u.RawFragment = "", ""
 	return u.String() + "#" + joined
-}
-
-// host returns the host of a URL, without www.
-func host(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return address
-	}
-	return strings.TrimPrefix(u.Hostname(), "www.")
 }

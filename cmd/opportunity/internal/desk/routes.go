@@ -43,7 +43,7 @@ func routes() []route {
 		{pattern: "POST /reviews/{id}/undo", handle: (*Desk).undo},
 
 		{pattern: "GET /candidates", handle: (*Desk).candidates},
-		{pattern: "GET /candidates/next", handle: (*Desk).startCandidates},
+		{pattern: "GET /candidates/next", handle: (*Desk).nextCandidate},
 		{pattern: "GET /candidates/publish", handle: (*Desk).askPublishSeveral},
 		{pattern: "POST /candidates/publish", handle: (*Desk).publishSeveral},
 		{pattern: "GET /freshness", handle: (*Desk).freshness},
@@ -51,7 +51,6 @@ func routes() []route {
 		{pattern: "GET /records/{id}", handle: (*Desk).record},
 		{pattern: "GET /records/{id}/edit", handle: (*Desk).showEdit},
 		{pattern: "POST /records/{id}/edit", handle: (*Desk).edit},
-		{pattern: "GET /records/{id}/compare", handle: (*Desk).compare},
 		{pattern: "GET /records/{id}/pages", handle: (*Desk).pageTexts},
 		{pattern: "POST /records/{id}/read", handle: (*Desk).readPages},
 		{pattern: "GET /withdrawals", handle: (*Desk).withdrawals},

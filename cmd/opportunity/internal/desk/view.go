@@ -7,8 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"opportunity.internal/cmd/opportunity/internal/desk/listingform"
-	"opportunity.internal/cmd/opportunity/internal/desk/reviewform"
+	"opportunity.internal/cmd/opportunity/internal/desk/forms"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/pages"
@@ -60,11 +59,11 @@ func (p shown) Frame() pages.Frame {
 // functions are those of the templates.
 var functions = template.FuncMap{
 	"instant": instant, "day": day, "compact": compact[json.RawMessage], "short": compact[string], "join": strings.Join,
-	"add": func(a, b int) int { return a + b }, "reason": describeReason, "label": reviewform.Label, "fragment": fragment,
-	"shortURL": shortURL, "finding": finding, "field": listingform.LabelOf, "fieldOf": newShownField,
-	"onEdit": listingform.Has, "host": host, "usageChart": newShownChart,
+	"add": func(a, b int) int { return a + b }, "reason": describeReason, "label": forms.FactLabel, "fragment": fragment,
+	"shortURL": shortURL, "finding": finding, "field": forms.LabelOf, "fieldOf": newShownField,
+	"onEdit": forms.Editable, "radios": newRadios, "lower": strings.ToLower,
 	"categories": func() []api.Category { return api.Categories },
-	"whys":       func() []choice { return whys }, "visibilities": func() []string {
+	"whys":       func() []forms.Option { return whys }, "visibilities": func() []string {
 		return []string{"private",
 			"published", "withdrawn"}
 	},

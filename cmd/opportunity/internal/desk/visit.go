@@ -6,9 +6,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
+	"opportunity.internal/cmd/opportunity/internal/desk/forms"
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
 )
@@ -49,6 +51,14 @@ func (v *visit) address() string {
 		return v.RemoteAddr
 	}
 	return ip
+}
+
+// say adds a sentence to the notice of the next page, also if that is an error page.
+func (v *visit) say(text string) {
+	if v.done == nil {
+		v.done = new(notice)
+	}
+	v.done.Text = strings.TrimSpace(v.done.Text + " " + text)
 }
 
 // Handler serves the desk.
@@ -139,7 +149,7 @@ func (d *Desk) reject(v *visit, err error) view {
 		Data: "The desk could not complete this request. Go back and try again; what you entered is still there."}
 	rejected, failed, unread := new(adminapi.RequestError), new(adminapi.Failure), new(problem.Error)
 	switch {
-	case errors.As(err, &unread):
+	case errors.As(err, &unread), errors.Is(err, forms.ErrForeign):
 		response.Title, response.Status = "This form cannot be read", http.StatusBadRequest
 		response.Data = "The form is incomplete or too large. Go back and submit it again."
 	case errors.As(err, &rejected) && rejected.Status == http.StatusUnauthorized: // the token was removed or replaced

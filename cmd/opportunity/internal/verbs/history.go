@@ -10,12 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
-	"opportunity.internal/cmd/opportunity/internal/desk/reviewform"
+	"opportunity.internal/cmd/opportunity/internal/desk/forms"
 	"opportunity.internal/pkg/api"
 )
 
 func (v *verbs) history() *cobra.Command {
-	c := &cobra.Command{Use: "history", Short: "Show what was known about a listing, and prove that nobody changed it"}
+	c := &cobra.Command{Use: "history", Short: "Show what was known about a listing, and prove that it is unchanged"}
 	var at string
 	showAt := &cobra.Command{
 		Use:   "show ID",
@@ -81,8 +81,8 @@ func writeFacts(out io.Writer, f *api.Facts) {
 		return
 	}
 	var unknown []string
-	for _, fact := range reviewform.Facts {
-		name, lines := strings.ToLower(fact.Label), reviewform.Describe(*f, fact.Name)
+	for _, fact := range forms.Facts {
+		name, lines := strings.ToLower(fact.Label), forms.Describe(*f, fact.Name)
 		if len(lines) == 0 {
 			unknown = append(unknown, name)
 		}

@@ -1,10 +1,21 @@
 // Keyboard shortcuts, leases and drafts of the desk. Every page works without this script.
 const form = document.querySelector("form[data-review]");
 const keys = document.body.hasAttribute("data-keys");
+const inputs = ":is(input:not([type=hidden]), textarea, select)";
 let pending = ""; // first key of a sequence: g or f
 
 function typing(element) {
   return element.isContentEditable || element.matches("textarea, select, input:not([type=radio], [type=checkbox], [type=submit])");
+}
+
+function focus(field) {
+  field?.focus();
+  field?.select?.(); // what is preset is typed over
+}
+
+function set(choice, checked = true) {
+  choice.checked = checked;
+  return choice.dispatchEvent(new Event("input", { bubbles: true }));
 }
 
 // Sources
@@ -12,6 +23,7 @@ function typing(element) {
 const sources = [...document.querySelectorAll(".source")];
 const marked = source => source.querySelector(".marks input:checked") !== null;
 let current = Math.max(0, sources.findIndex(source => !marked(source)));
+let opened; // the page that was opened last
 
 function select(index) {
   if (index < 0 || index >= sources.length) return;
@@ -19,20 +31,6 @@ function select(index) {
   current = index;
   sources[current].classList.add("current");
   sources[current].scrollIntoView({ block: "nearest" });
-}
-
-function opened(source) {
-  const seen = source.querySelector(".opened") ?? source.querySelector(".open").parentElement.appendChild(document.createElement("span"));
-  seen.className = "opened";
-  seen.textContent = " opened";
-}
-
-const focused = () => document.activeElement?.closest("[data-fact]");
-
-// openSource opens the quote of the fact that has the focus, or else the current source.
-function openSource() {
-  const link = focused()?.querySelector("[data-quote]") ?? sources[current]?.querySelector(".open");
-  if (link) link.click(); // an ordinary link, with noopener and noreferrer
 }
 
 function mark(key) {
@@ -43,98 +41,128 @@ function mark(key) {
   if (next > 0) select(next);
 }
 
-function set(choice, checked = true) {
-  choice.checked = checked;
-  return choice.dispatchEvent(new Event("input", { bubbles: true }));
+// Facts
+
+const facts = [...document.querySelectorAll(".fact")];
+const focused = () => document.activeElement?.closest(".fact");
+const decided = fact => fact.querySelector(".options input[name^='fact.']:checked") !== null;
+let walking = false; // a decision leads to the next fact
+
+function reveal(element) {
+  for (let box = element.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
 }
 
-// Keys
-
-function goTo(key) {
-  const page = { q: "/queue", n: "/next", c: "/candidates/next" }[key];
-  if (page) location.assign(page);
+function goToFact(fact) {
+  if (!fact) return;
+  const radios = [...fact.querySelectorAll(".options input[type=radio]")];
+  if (radios.length === 0) return focus(fact.querySelector(inputs)); // a field of the listing
+  reveal(fact);
+  fact.scrollIntoView({ block: "nearest" });
+  (radios.find(radio => radio.checked) ?? radios[0]).focus();
 }
 
-function goToFact(key) {
-  const choice = form?.querySelector(`[data-fact="${key}"] input[type=radio]`);
-  if (!choice) return goToField(form?.querySelector(`[data-fact="${key}"] :is(input, select)`));
-  for (let box = choice.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
-  choice.closest("[data-fact]").scrollIntoView({ block: "center" });
-  (form.querySelector(`[data-fact="${key}"] input[type=radio]:checked`) ?? choice).focus();
+// walk goes to the next fact without a decision. It enters those that are folded as unknown only if asked.
+function walk(enter) {
+  const from = focused();
+  const next = facts.slice(facts.indexOf(from) + 1).find(fact => !decided(fact));
+  walking = next !== undefined && (enter || next.closest(".unknown") === from?.closest(".unknown"));
+  if (walking) goToFact(next);
+  else document.activeElement.blur(); // the next key is one of the page again
 }
 
-function goToField(field) {
-  field?.focus();
-  field?.select?.();
-}
-
-// decide chooses a value of the fact that has the focus. It reports whether the key is one of its values.
+// decide chooses a value or a quote of the fact that has the focus. It reports whether the key is one of its keys.
 function decide(key) {
   const fact = focused();
   const choice = fact?.querySelector(`input[data-key="${key}"]`);
   if (!choice) return false;
   if (choice.type === "checkbox") return set(choice, !choice.checked); // a quote; the value comes next
   set(choice);
-  if (choice.value === "change") {
-    const first = fact.querySelector(".change :is(input, textarea, select)");
-    first?.focus();
-    first?.select?.(); // what is preset is typed over
-  }
-  else document.activeElement.blur(); // the next key is one of the page again
+  if (choice.value === "change") focus(fact.querySelector(`.change ${inputs}`));
+  else if (walking) walk(false);
+  else document.activeElement.blur();
   return true;
 }
+
+// paste makes a text a quote of the fact that has the focus, from the page that was opened last.
+function paste(event) {
+  const fact = focused();
+  if (!fact || typing(event.target)) return;
+  const words = [...fact.querySelectorAll("textarea[name^='quote.']")].find(area => area.value === "");
+  if (!words) return;
+  event.preventDefault();
+  words.value = event.clipboardData.getData("text");
+  const page = words.closest(".entry").querySelector("select");
+  page.value = [...page.options].some(option => option.value === opened) ? opened : "";
+  reveal(words);
+  words.dispatchEvent(new Event("input", { bubbles: true }));
+}
+
+// Keys
 
 function act(key) {
   if (key === "?") return location.assign("/help");
   if (key === "g" || (key === "f" && form)) return void (pending = key);
-  if (!form) return;
-  if (decide(key)) return;
+  if (!form || decide(key)) return;
+  const fact = focused();
   switch (key) {
-    case "o": return openSource();
-    case "1": case "2": case "3": case "4": return focused() ? undefined : mark(key); // only outside of the facts
+    case "o": return (fact?.querySelector("[data-quote]") ?? sources[current]?.querySelector(".open"))?.click(); // an ordinary link, with noopener and noreferrer
+    case "w": case "a": return form.querySelector(`[data-page="${key}"]`)?.click();
+    case "1": case "2": case "3": case "4": return fact ? undefined : mark(key); // only outside of the facts
     case "j": return select(current + 1);
     case "k": return select(current - 1);
     case "m": return document.getElementById("note").focus();
-    case "u": {
-      const rest = document.getElementById("rest");
-      return set(rest, !rest.checked);
-    }
+    case "u": return set(document.getElementById("rest"), !document.getElementById("rest").checked);
     case "v": case "c": case "e": case "r": return set(document.querySelector(`#outcome input[data-key="${key}"]`));
   }
 }
 
 document.addEventListener("keydown", event => {
   if (!keys || event.isComposing || event.altKey || event.metaKey) return;
-  if (event.key === "Enter" && event.ctrlKey) {
-    if (!form || !form.contains(event.target) && event.target !== document.body) return;
-    event.preventDefault();
-    return form.requestSubmit(document.getElementById("submit"));
+  if (event.key === "Enter" && form && (event.target === document.body || form.contains(event.target))) {
+    if (event.ctrlKey) {
+      event.preventDefault();
+      return form.requestSubmit(document.getElementById("submit"));
+    }
+    if (event.target.matches("body, input, select")) {
+      event.preventDefault();
+      return walk(!typing(event.target));
+    }
   }
-  if (event.key === "Escape") return void document.activeElement?.blur();
+  if (event.key === "Escape") {
+    walking = false;
+    return document.activeElement?.blur();
+  }
   if (event.ctrlKey || event.key.length !== 1 || event.key === " " || typing(event.target)) return;
   const sequence = pending;
   pending = "";
   event.preventDefault();
-  if (sequence === "g") return goTo(event.key);
-  if (sequence === "f") return goToFact(event.key);
-  act(event.key);
+  if (sequence === "") return act(event.key);
+  walking = false;
+  if (sequence === "f") return goToFact(form?.querySelector(`[data-fact="${event.key}"]`));
+  const page = { q: "/queue", n: "/next", c: "/candidates/next" }[event.key];
+  if (page) location.assign(page);
 });
 
 // After mistakes, the focus is at the first one: at the field, or at the decision about a fact.
 const mistake = document.getElementById(document.querySelector(".error-summary a")?.hash.slice(1));
 if (mistake) {
-  for (let box = mistake.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
-  const fields = "input:not([type=hidden]), select, textarea";
-  const changed = mistake.querySelector("input[value=change]:checked") && mistake.querySelector(`.change :is(${fields})`);
-  const field = changed ?? (mistake.matches(fields) ? mistake : mistake.querySelector("input:checked") ?? mistake.querySelector(fields));
-  field?.focus();
+  reveal(mistake);
+  const changed = mistake.querySelector("input[value=change]:checked") && mistake.querySelector(`.change ${inputs}`);
+  focus(changed ?? (mistake.matches(inputs) ? mistake : mistake.querySelector("input:checked") ?? mistake.querySelector(inputs)));
 }
 
 // Drafts and leases
 
 if (form) {
   if (keys && sources.length > 0) select(current);
-  for (const link of form.querySelectorAll("[data-open]")) link.addEventListener("click", () => opened(link.closest(".source")));
+  if (keys) document.addEventListener("paste", paste);
+  for (const link of form.querySelectorAll("[data-open]")) {
+    link.addEventListener("click", () => {
+      opened = link.dataset.open;
+      const seen = link.closest(".source")?.querySelector(".seen");
+      if (seen) seen.hidden = false;
+    });
+  }
 
   const status = document.getElementById("saved");
   let waiting, submitted = false;
@@ -143,23 +171,19 @@ if (form) {
     clearTimeout(waiting);
     waiting = undefined;
     if (submitted) return;
-    try {
-      const response = await send(form.dataset.draft);
-      status.textContent = response.ok && !response.redirected ? "Draft saved" : "Draft not saved";
-    } catch {
-      status.textContent = "Draft not saved";
-    }
+    const response = await send(form.dataset.draft).catch(() => undefined);
+    status.textContent = response?.ok && !response.redirected ? "Draft saved" : "Draft not saved";
   };
   const will = document.querySelector("#will output");
   let latest = 0, asking;
   const summarize = async () => {
     const mine = ++latest;
-    const response = await send(form.dataset.summary);
-    if (mine === latest && response.ok && !response.redirected) will.textContent = await response.text();
+    const response = await send(form.dataset.summary).catch(() => undefined);
+    if (mine === latest && response?.ok && !response.redirected) will.textContent = await response.text();
   };
   const ask = pause => {
     clearTimeout(asking);
-    asking = setTimeout(() => summarize().catch(() => {}), pause);
+    asking = setTimeout(summarize, pause);
   };
   form.addEventListener("change", () => ask(0)); // of a text: when it loses the focus
   form.addEventListener("input", event => {

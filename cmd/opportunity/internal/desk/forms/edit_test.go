@@ -1,4 +1,4 @@
-package listingform_test
+package forms_test
 
 import (
 	"bytes"
@@ -11,9 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/cmd/opportunity/internal/desk/listingform"
+	"opportunity.internal/cmd/opportunity/internal/desk/forms"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/listingfile"
+	"opportunity.internal/pkg/pages"
 )
 
 // example is the line of the example file, which uses every field.
@@ -24,16 +25,16 @@ func example() json.RawMessage {
 var newlines = strings.NewReplacer("\r\n", "\r\n", "\n", "\r\n")
 
 // input returns what a browser submits for the form without changes.
-func input(f listingform.Form) url.Values {
+func input(f forms.Edit) url.Values {
 	v := url.Values{"base": {f.Base()}}
-	each(f.Fields(), func(field listingform.Field) { v.Set(field.Path, newlines.Replace(field.Value)) })
+	each(f.Fields(), func(field forms.Field) { v.Set(field.Path, newlines.Replace(field.Value())) })
 	return v
 }
 
 // each calls do for each field with an input.
-func each(fields []listingform.Field, do func(listingform.Field)) {
+func each(fields []forms.Field, do func(forms.Field)) {
 	for _, f := range fields {
-		if f.Kind == "group" || f.Kind == "list" {
+		if len(f.Fields) > 0 {
 			each(f.Fields, do)
 			continue
 		}
@@ -41,16 +42,16 @@ func each(fields []listingform.Field, do func(listingform.Field)) {
 	}
 }
 
-func form(t *testing.T, listing string) listingform.Form {
+func form(t *testing.T, listing string) forms.Edit {
 	t.Helper()
-	f, err := listingform.New(json.RawMessage(listing))
+	f, err := forms.NewEdit(json.RawMessage(listing))
 	require.NoError(t, err)
 	return f
 }
 
-func parsed(t *testing.T, v url.Values) (listingform.Form, []listingform.Problem) {
+func parsed(t *testing.T, v url.Values) (forms.Edit, []pages.FormError) {
 	t.Helper()
-	f, problems, err := listingform.Parse(v)
+	f, problems, err := forms.ParseEdit(v)
 	require.NoError(t, err)
 	return f, problems
 }
@@ -84,21 +85,21 @@ func TestUntouchedFormChangesNothing(t *testing.T) {
 func TestEachFieldCanBeEdited(t *testing.T) {
 	f := form(t, string(example()))
 	fields := 0
-	each(f.Fields(), func(field listingform.Field) {
+	each(f.Fields(), func(field forms.Field) {
 		fields++
 		require.NotEmpty(t, field.Label, field.Path)
-		require.NotEqual(t, field.Path, listingform.LabelOf(field.Path))
+		require.NotEqual(t, field.Path, forms.LabelOf(field.Path))
 		v := input(f)
 		changed := "changed"
 		switch {
-		case field.Kind == "choice":
+		case len(field.Options) > 0:
 			for _, o := range field.Options {
-				if o != field.Value {
-					changed = o
+				if o.Value != field.Value() {
+					changed = o.Value
 				}
 			}
-		case strings.Trim(field.Value, "0123456789.") == "" && field.Value != "":
-			changed = "2" + field.Value
+		case strings.Trim(field.Value(), "0123456789.") == "" && field.Value() != "":
+			changed = "2" + field.Value()
 		}
 		v.Set(field.Path, changed)
 		got, problems := parsed(t, v)
@@ -113,7 +114,7 @@ func TestEachFieldCanBeEdited(t *testing.T) {
 		require.NoError(t, json.Unmarshal(got.Listing(), &after))
 		require.Contains(t, string(got.Listing()), changed, field.Path)
 		require.NotEqual(t, before, after, field.Path)
-		v.Set(field.Path, field.Value)
+		v.Set(field.Path, field.Value())
 		again, _ := parsed(t, v)
 		require.Equal(t, line(t, example()), line(t, again.Listing()), field.Path)
 	})
@@ -121,7 +122,7 @@ func TestEachFieldCanBeEdited(t *testing.T) {
 	// Every column of a CSV file has a label. Those that the form lacks are covered by a review.
 	for _, column := range listingfile.Columns() {
 		if column != "id" && column != "visibility" {
-			require.NotEqual(t, column, listingform.LabelOf(column))
+			require.NotEqual(t, column, forms.LabelOf(column))
 		}
 	}
 }
@@ -164,7 +165,7 @@ func TestInvalidNumberIsReportedAndStaysInTheForm(t *testing.T) {
 	v.Set("companyProfile.foundedYear.value", "long ago")
 	v.Set("companyProfile.experienceSources.0.rating.value", "1,75")
 	got, problems := parsed(t, v)
-	require.Equal(t, []listingform.Problem{{Field: "companyProfile.foundedYear.value",
+	require.Equal(t, []pages.FormError{{Field: "companyProfile.foundedYear.value",
 		Message: "Company profile, Founded, Year: \"long ago\" is not a number: write only digits and one decimal point, such as 45000 or 17.50"}}, problems)
 	require.Equal(t, "long ago", input(got).Get("companyProfile.foundedYear.value"))
 	require.Equal(t, "1.75", input(got).Get("companyProfile.experienceSources.0.rating.value"))
@@ -201,18 +202,18 @@ func TestRebaseKeepsTheInputAndTakesOverOtherChanges(t *testing.T) {
 func TestLabels(t *testing.T) {
 	for path, want := range map[string]string{
 		"sources[1].url": "Source 2, URL", "facts.pay.minimum": "Facts of the listing, Pay, From", "summary": "Summary",
-		"unknown[0]": "unknown[0]", "": "",
-		"facts.countryEligibility": "Facts of the listing, Countries",
+		"unknown[0]": "unknown[0]", "": "", "company.website": "Website",
+		"facts.countryEligibility": "Facts of the listing, Countries and regions",
 		"facts.languages[2]":       "Facts of the listing, Languages 3", "0": "0",
 	} {
-		require.Equal(t, want, listingform.LabelOf(path), path)
+		require.Equal(t, want, forms.LabelOf(path), path)
 	}
-	require.Equal(t, "sources.1.url", listingform.PathOf("sources[1].url"))
+	require.Equal(t, "sources.1.url", forms.PathOf("sources[1].url"))
 }
 
 func TestForeignInputIsRejected(t *testing.T) {
 	for _, base := range []string{"", "null", "[]", `"x"`} {
-		_, _, err := listingform.Parse(url.Values{"base": {base}})
+		_, _, err := forms.ParseEdit(url.Values{"base": {base}})
 		require.Error(t, err, base)
 	}
 }

@@ -1,4 +1,4 @@
-package reviewform_test
+package forms_test
 
 import (
 	"encoding/json"
@@ -10,8 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/cmd/opportunity/internal/desk/reviewform"
+	"opportunity.internal/cmd/opportunity/internal/desk/forms"
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/pages"
 )
 
 const (
@@ -46,16 +47,16 @@ func sheet() api.ReviewSheet {
 }
 
 // submit parses the form of the sheet with further input.
-func submit(t *testing.T, s api.ReviewSheet, input url.Values) reviewform.Form {
+func submit(t *testing.T, s api.ReviewSheet, input url.Values) forms.Review {
 	t.Helper()
 	values := url.Values{}
-	for name, v := range reviewform.New(s, "").Values {
+	for name, v := range forms.NewReview(s, "").Values {
 		values[name] = v
 	}
 	for name, v := range input {
 		values[name] = v
 	}
-	f, err := reviewform.Parse(values)
+	f, err := forms.ParseReview(values)
 	require.NoError(t, err)
 	return f
 }
@@ -74,26 +75,32 @@ func with(v url.Values, pairs ...string) url.Values {
 }
 
 // review returns the review of a form without problems.
-func review(t *testing.T, f reviewform.Form) api.Review {
+func review(t *testing.T, f forms.Review) api.Review {
 	t.Helper()
-	r, problems := f.Review()
+	r, problems := f.Read()
 	require.Empty(t, problems)
 	return r
 }
 
-func messages(t *testing.T, f reviewform.Form) (all []string) {
+func messages(t *testing.T, f forms.Review) (all []string) {
 	t.Helper()
-	_, problems := f.Review()
+	_, problems := f.Read()
 	for _, p := range problems {
 		all = append(all, p.Message)
 	}
 	return all
 }
 
+// inputs returns the inputs of a fact.
+func inputs(f forms.Review, fact string) []forms.Field {
+	i := slices.IndexFunc(forms.Facts, func(f forms.Field) bool { return f.Name == fact })
+	return f.Inputs(forms.Facts[i])
+}
+
 func TestEveryFactIsOnTheFormOnce(t *testing.T) {
 	var names []string
 	keys := map[string]bool{}
-	for _, f := range reviewform.Facts {
+	for _, f := range forms.Facts {
 		names = append(names, f.Name)
 		require.False(t, keys[f.Key], "two facts have the key %s", f.Key)
 		keys[f.Key] = true
@@ -134,8 +141,8 @@ func TestUnchangedFactNeedsASourceThatStillStatesIt(t *testing.T) {
 	none := url.Values{"rest": {"keep"}, "outcome": {"verified"}, "fact.pay": {"unknown"},
 		"fact.countryEligibility": {"unknown"}, "mark.0": {"gone"}}
 	require.Equal(t, []string{
-		"Languages: no source still says so; change it or set it to unknown",
 		"Remote: no source still says so; change it or set it to unknown",
+		"Languages: no source still says so; change it or set it to unknown",
 	}, messages(t, submit(t, sheet(), none)))
 	require.Equal(t, []string{site}, review(t, submit(t, sheet(), with(none, "mark.0", "still"))).SourceURLs)
 }
@@ -158,11 +165,11 @@ func TestChangedFacts(t *testing.T) {
 		" https://maple.example/apply ",
 		"fact.pay", "change", "pay.maximum", "22,5", "mark.2", "otherwise",
 		"fact.requirements", "change", "requirements", "A phone\r\n\r\n A bicycle ",
-		"fact.countryEligibility", "change", "country.0.in", "on, QC", "country.1.code", "us", "country.1.status",
-		"ineligible", "country.1.sources", "4",
+		"fact.countryEligibility", "change", "countryEligibility.0.includedRegions", "on, QC", "countryEligibility.1.country", "us", "countryEligibility.1.status",
+		"ineligible", "countryEligibility.1.sourceUrls", "https://maple.example/us",
 		"more", "https://maple.example/us",
-		"fact.riskIndicators", "change", "risk.0.code", "own-insurance", "risk.0.note", "Couriers insure themselves.",
-		"risk.0.sources", "1")))
+		"fact.riskIndicators", "change", "riskIndicators.0.code", "own-insurance", "riskIndicators.0.note", "Couriers insure themselves.",
+		"riskIndicators.0.sourceUrl", site)))
 	require.Equal(t, []string{site, where, rates, "https://maple.example/us"}, r.SourceURLs)
 	f := r.Facts
 	require.False(t, *f.Remote)
@@ -186,28 +193,27 @@ func TestRegionsOfCanadaCanBeNames(t *testing.T) {
 		"British Columbia; Prince-Edward island": {"CA-BC", "CA-PE"},
 		" , ":                                    {},
 	} {
-		input := with(unchanged(), "fact.countryEligibility", "change", "country.0.in", given)
-		input["country.0.region"] = []string{}
+		input := with(unchanged(), "fact.countryEligibility", "change", "countryEligibility.0.includedRegions", given)
 		r := review(t, submit(t, sheet(), input))
 		require.Equal(t, want, r.Facts.CountryEligibility[0].IncludedRegions, given)
 	}
 	require.Contains(t, messages(t, submit(t, sheet(),
-		with(unchanged(), "fact.countryEligibility", "change", "country.0.in",
+		with(unchanged(), "fact.countryEligibility", "change", "countryEligibility.0.includedRegions",
 			"Ontaro")))[0], `Country 1, Only in 1: must be a Canadian province or territory, such as CA-ON or ON; "Ontaro" is not one`)
 }
 
 func TestRegionsOfCanadaAreBoxes(t *testing.T) {
 	for kind, want := range map[string][2][]string{"in": {{"CA-QC", "CA-YT"}, {}}, "notin": {{}, {"CA-QC", "CA-YT"}}} {
-		input := with(unchanged(), "fact.countryEligibility", "change", "country.0.regions", kind)
-		input["country.0.region"] = []string{"CA-QC", "CA-YT"}
+		input := with(unchanged(), "fact.countryEligibility", "change", "countryEligibility.0.regions", kind)
+		input["countryEligibility.0.includedRegions"] = []string{"CA-QC", "CA-YT"}
 		c := review(t, submit(t, sheet(), input)).Facts.CountryEligibility[0]
 		require.Equal(t, want, [2][]string{c.IncludedRegions, c.ExcludedRegions})
 		s := sheet()
 		s.ReviewedFacts.CountryEligibility = []api.CountryEligibility{c}
-		f := reviewform.New(s, "")
-		require.Equal(t, kind, f.Values.Get("country.0.regions"))
-		require.True(t, f.Chosen("country.0.region", "CA-YT"))
-		require.False(t, f.Chosen("country.0.region", "CA-ON"))
+		fields := inputs(forms.NewReview(s, ""), "countryEligibility")[0].Fields
+		require.Equal(t, []string{kind}, fields[3].Values)
+		require.Equal(t, []string{"CA-QC", "CA-YT"}, fields[4].Values)
+		require.Equal(t, forms.Boxes, fields[4].Kind)
 	}
 }
 
@@ -215,12 +221,12 @@ func TestRegionsOfCanadaAreBoxes(t *testing.T) {
 func TestSecondOpinionIsAboutTheDrawnFacts(t *testing.T) {
 	s := sheet()
 	s.OpinionFacts = []string{"remote"}
-	f := reviewform.New(s, "event-0")
+	f := forms.NewReview(s, "event-0")
 	f.Values.Set("outcome", "verified")
 	f.Values.Set("mark.0", "still")
 	f.Values.Set("fact.remote", "false")
 	f.Values.Set("listing.startingCost", "5 CAD")
-	r, problems := f.Review()
+	r, problems := f.Read()
 	require.Empty(t, problems)
 	want := api.UnknownFacts()
 	want.Remote = ptr(false)
@@ -231,23 +237,23 @@ func TestSecondOpinionIsAboutTheDrawnFacts(t *testing.T) {
 func TestUnknownCountriesAndPayStartWithCanada(t *testing.T) {
 	s := sheet()
 	s.ReviewedFacts = nil
-	f := reviewform.New(s, "")
-	require.Equal(t, "CA CAD", f.Values.Get("country.0.code")+" "+f.Values.Get("pay.currency"))
-	further := func(fact string) int {
-		return slices.IndexFunc(f.Entries(fact), func(e reviewform.Entry) bool { return e.Further })
+	f := forms.NewReview(s, "")
+	require.Equal(t, "CA CAD", f.Values.Get("countryEligibility.0.country")+" "+f.Values.Get("pay.currency"))
+	blank := func(fact string) int {
+		return slices.IndexFunc(inputs(f, fact), func(e forms.Field) bool { return e.Blank })
 	}
-	require.Equal(t, []int{1, 1}, []int{further("countryEligibility"), further("riskIndicators")})
+	require.Equal(t, []int{1, 0}, []int{blank("countryEligibility"), blank("riskIndicators")})
 	s.ReviewedFacts = &api.Facts{CountryEligibility: []api.CountryEligibility{{Country: "US"}, {Country: "FR"}},
 		Pay: &api.Pay{Currency: "USD"}}
-	f = reviewform.New(s, "")
-	require.Equal(t, "US USD", f.Values.Get("country.0.code")+" "+f.Values.Get("pay.currency"))
-	require.Equal(t, 2, further("countryEligibility"))
+	f = forms.NewReview(s, "")
+	require.Equal(t, "US USD", f.Values.Get("countryEligibility.0.country")+" "+f.Values.Get("pay.currency"))
+	require.Equal(t, 2, blank("countryEligibility"))
 }
 
 func TestSummaryHasTheOldAndNewValueOfEachChangedFact(t *testing.T) {
 	f := submit(t, sheet(), with(unchanged(),
 		"fact.remote", "false", "fact.pay", "change", "pay.minimum", "45,000", "pay.maximum", "1 000 000", "pay.unit", "year",
-		"fact.languages", "unknown", "fact.countryEligibility", "change", "country.0.sources", "1", "fact.requirements",
+		"fact.languages", "unknown", "fact.countryEligibility", "change", "countryEligibility.0.sourceUrls", site, "fact.requirements",
 		"change", "requirements", ""))
 	require.Equal(t, []string{
 		"Countries and regions: cites source 2 → cites source 1", "Remote: Yes → No",
@@ -270,12 +276,12 @@ func TestUnchangedAmountsStayAsTheyAre(t *testing.T) {
 
 func TestInvalidInputIsNamed(t *testing.T) {
 	for want, change := range map[string][]string{
-		`Pay: from: "45.000" can be 45 or 45000: write 45 or 45000`: {"fact.pay", "change", "pay.minimum",
+		`Pay, From: "45.000" can be 45 or 45000: write 45 or 45000`: {"fact.pay", "change", "pay.minimum",
 			"45.000"},
-		`Pay: to: "9007199254740993" has more than 15 digits and would be rounded`: {"fact.pay", "change", "pay.maximum",
+		`Pay, To: "9007199254740993" has more than 15 digits and would be rounded`: {"fact.pay", "change", "pay.maximum",
 			"9007199254740993"},
 		"Pay: choose the source": {"fact.pay", "change",
-			"pay.sources", "9"},
+			"pay.sourceUrl", ""},
 		"Pay, To: 1 must not be below the minimum, 17.5": {"fact.pay", "change",
 			"pay.maximum", "1"},
 		"Remote: choose one of the values": {"fact.remote", `"open"`},
@@ -284,11 +290,11 @@ func TestInvalidInputIsNamed(t *testing.T) {
 		"Application status: choose one of the values": {"fact.applicationStatus",
 			"change"},
 		`"maple.example" is not an http or https URL`:                                              {"more", "maple.example"},
-		"Country 1, Residents are: must be one of eligible, ineligible, unknown; \"x\" is not one": {"fact.countryEligibility", "change", "country.0.status", "x"},
-		"Risk indicators: fees: choose the source": {"fact.riskIndicators",
-			"change", "risk.0.code", "fees"},
+		"Country 1, Residents are: must be one of eligible, ineligible, unknown; \"x\" is not one": {"fact.countryEligibility", "change", "countryEligibility.0.status", "x"},
+		"Risk indicators: choose the source": {"fact.riskIndicators",
+			"change", "riskIndicators.0.code", "fees"},
 		"Pay: cites source 1, which you did not open": {"fact.pay", "change",
-			"pay.sources", "1", "mark.0", ""},
+			"pay.sourceUrl", site, "mark.0", ""},
 	} {
 		require.Contains(t, messages(t, submit(t, sheet(), with(unchanged(), change...))), want)
 	}
@@ -321,7 +327,7 @@ func TestNeedsReviewHasFactsIfAnyIsDecided(t *testing.T) {
 	require.NotEmpty(t, messages(t, submit(t, sheet(), with(open, "fact.remote", "false"))),
 		"one decision calls for all of them")
 	quote := url.Values{"outcome": {"needs-review"}, "quote.degreeRequired": {"No degree"},
-		"quotefrom.degreeRequired": {"1"}}
+		"quotefrom.degreeRequired": {site}}
 	require.Contains(t, messages(t, submit(t, sheet(), quote)),
 		"Degree required: there is a quote but no value; choose the value, or remove the quote")
 }
@@ -337,10 +343,10 @@ func TestNewerSheetKeepsInputAndReopensChangedFacts(t *testing.T) {
 	require.Equal(t, "mine", f.Values.Get("note"))
 	require.Equal(t, []string{"", "", "change", "keep"},
 		[]string{f.Decision("remote"), f.Decision("riskIndicators"), f.Decision("languages"), f.Decision("pay")})
-	require.Equal(t, []string{site, where, rates, "https://more.example/", "https://new.example/"}, f.Sources)
+	require.Equal(t, []string{site, where, rates, "https://more.example/", "https://new.example/"}, f.Sources())
 	require.Len(t, messages(t, f), 2)
 
-	again, err := reviewform.Parse(f.Values)
+	again, err := forms.ParseReview(f.Values)
 	require.NoError(t, err)
 	again.Values.Set("rest", "keep")
 	require.Len(t, messages(t, again), 2, "a common decision is none about a new value")
@@ -366,11 +372,11 @@ func TestEveryDecisionAboutAChangedFactIsForgotten(t *testing.T) {
 		RiskIndicators: []api.RiskIndicator{{Code: "fees", SourceURL: site}},
 	}
 	entered := map[string][]string{
-		"countryEligibility": {"country.0.code", "FR"}, "pay": {"pay.minimum", "5"}, "languages": {"languages",
+		"countryEligibility": {"countryEligibility.0.country", "FR"}, "pay": {"pay.minimum", "5"}, "languages": {"languages",
 			"Latin"}, "applicationUrl": {"applicationUrl", where},
-		"requirements": {"requirements", "A boat"}, "riskIndicators": {"risk.0.code", "odd", "risk.0.sources", "1"},
+		"requirements": {"requirements", "A boat"}, "riskIndicators": {"riskIndicators.0.code", "odd", "riskIndicators.0.sourceUrl", site},
 	}
-	for _, fact := range reviewform.Facts {
+	for _, fact := range forms.Facts {
 		decisions := []string{"", "keep", "change", "unknown"}
 		for _, o := range fact.Options {
 			decisions = append(decisions, o.Value)
@@ -379,14 +385,14 @@ func TestEveryDecisionAboutAChangedFactIsForgotten(t *testing.T) {
 			for _, newValue := range []api.Facts{other, api.UnknownFacts()} {
 				newer, before := sheet(), recorded()
 				newer.LastEventID, newer.ReviewedFacts = "event-2", &newValue
-				if reviewform.Values(newValue)[fact.Name] == nil ||
-					string(reviewform.Values(newValue)[fact.Name]) == string(reviewform.Values(before)[fact.Name]) {
+				if forms.Values(newValue)[fact.Name] == nil ||
+					string(forms.Values(newValue)[fact.Name]) == string(forms.Values(before)[fact.Name]) {
 					continue
 				}
 				f := submit(t, sheet(), with(with(unchanged(), "fact."+fact.Name, decision), entered[fact.Name]...))
 				require.Contains(t, f.Rebase(newer), fact.Name)
 				require.Empty(t, f.Decision(fact.Name), "%s: %q", fact.Name, decision)
-				parsed, err := reviewform.Parse(f.Values)
+				parsed, err := forms.ParseReview(f.Values)
 				require.NoError(t, err)
 				require.Contains(t, messages(t, parsed), fact.Label+": keep it, change it, or set it to unknown")
 			}
@@ -417,7 +423,7 @@ func TestSourcesOfTheLatestReviewComeFirstWithoutThoseThatAreGone(t *testing.T) 
 	s.Events = []api.RecordedEvent{{VerificationEvent: api.VerificationEvent{CheckType: api.LinkCheck}},
 		{VerificationEvent: api.VerificationEvent{CheckType: api.FactualReview, SourceURLs: []string{rates, where}}}}
 	s.Evidence.Gone = []string{"https://dead.example/"}
-	require.Equal(t, []string{rates, where, site, "https://old.example/"}, reviewform.New(s, "").Sources)
+	require.Equal(t, []string{rates, where, site, "https://old.example/"}, forms.NewReview(s, "").Sources())
 }
 
 // quoted is a sheet with a quote for each known fact; the machine found them all again.
@@ -433,7 +439,7 @@ func quoted() api.ReviewSheet {
 }
 
 // evidence returns the evidence of a form without problems, with its quotes by fact.
-func evidence(t *testing.T, f reviewform.Form) (e api.GivenEvidence, quotes map[string]api.Quote) {
+func evidence(t *testing.T, f forms.Review) (e api.GivenEvidence, quotes map[string]api.Quote) {
 	t.Helper()
 	sent := review(t, f)
 	quotes = map[string]api.Quote{}
@@ -461,14 +467,14 @@ func TestKeptFactKeepsItsQuoteAndAChangedOneDropsIt(t *testing.T) {
 
 func TestNewQuotesComeFromAChosenSource(t *testing.T) {
 	_, quotes := evidence(t, submit(t, quoted(),
-		with(unchanged(), "quote.remote", " Work from home ", "quotefrom.remote", "1", "fact.remote", "false")))
+		with(unchanged(), "quote.remote", " Work from home ", "quotefrom.remote", site, "fact.remote", "false")))
 	require.Equal(t, api.Quote{Fact: "remote", SourceURL: site, Exact: "Work from home"}, quotes["remote"])
 	for want, input := range map[string][]string{
 		`Remote: choose the source of the quote "x"`: {"quote.remote", "x"},
 		"Flexible schedule: there is a quote but no value; choose the value, or remove the quote": {"quote.flexibleSchedule",
-			"x", "quotefrom.flexibleSchedule", "1"},
+			"x", "quotefrom.flexibleSchedule", site},
 		"Remote: the quote is from source 3, which is marked as gone or not opened": {"quote.remote", "x",
-			"quotefrom.remote", "3", "fact.pay", "unknown", "mark.2", "gone"},
+			"quotefrom.remote", rates, "fact.pay", "unknown", "mark.2", "gone"},
 	} {
 		require.Contains(t, messages(t, submit(t, quoted(), with(unchanged(), input...))), want)
 	}
@@ -486,10 +492,10 @@ func TestUsedSuggestionIsTheSourceOfItsFact(t *testing.T) {
 	suggestion := api.Quote{Fact: "pay", SourceURL: rates, Exact: "You earn 17 to 18 CAD an hour", Prefix: "a",
 		Suffix: "b"}
 	f := submit(t, s, url.Values{
-		"outcome": {"verified"}, "use.pay": {reviewform.QuoteValue(suggestion)}, "fact.pay": {"change"},
+		"outcome": {"verified"}, "use.pay": {forms.QuoteValue(suggestion)}, "fact.pay": {"change"},
 		"pay.minimum": {"17"}, "pay.maximum": {"18"}, "pay.currency": {"cad"}, "pay.unit": {"hour"},
 	})
-	require.Equal(t, reviewform.StillSo, f.Mark(rates))
+	require.Equal(t, forms.StillSo, f.Mark(rates))
 	require.Equal(t, "Verified: 0 facts kept, 1 changed, 10 unknown, 1 quote.\nPay: unknown → 17 to 18 CAD per hour",
 		f.Summary())
 	_, quotes := evidence(t, f)
@@ -505,7 +511,7 @@ func TestPagesOfAddedQuotesBecomeSources(t *testing.T) {
 	s := sheet()
 	s.ReviewedFacts = nil
 	s.Record.ApplicationURL = apply
-	use := reviewform.QuoteValue(api.Quote{Fact: "remote", SourceURL: apply, Exact: "Work from home", Suffix: "."})
+	use := forms.QuoteValue(api.Quote{Fact: "remote", SourceURL: apply, Exact: "Work from home", Suffix: "."})
 	input := url.Values{"outcome": {"verified"}, "use.remote": {use}, "fact.remote": {"true"}}
 	e, quotes := evidence(t, submit(t, s, input))
 	require.Len(t, e.Quotes, 1)
@@ -515,18 +521,18 @@ func TestPagesOfAddedQuotesBecomeSources(t *testing.T) {
 	input["quote.remote"], input["quotefrom.remote"] = []string{"", "Wherever you\nare", "From any place"}, []string{"1",
 		faq, apply}
 	f := submit(t, s, input)
-	require.Equal(t, []string{site, apply, faq}, f.Sources)
+	require.Equal(t, []string{site, apply, faq}, f.Sources())
 	require.Equal(t, []api.Quote{
 		{Fact: "remote", SourceURL: apply, Exact: "Work from home", Suffix: "."}, {Fact: "remote", SourceURL: faq,
 			Exact: "Wherever you are"},
 		{Fact: "remote", SourceURL: apply, Exact: "From any place"},
 	}, f.Added())
 	require.Equal(t, []string{apply, faq}, review(t, f).SourceURLs)
-	again, err := reviewform.Parse(f.Values) // as a draft
+	again, err := forms.ParseReview(f.Values) // as a draft
 	require.NoError(t, err)
-	require.Equal(t, f.Sources, again.Sources)
+	require.Equal(t, f.Sources(), again.Sources())
 	again.Values.Del("use.remote")
-	require.Equal(t, reviewform.StillSo, again.Mark(apply), "it has another quote")
+	require.Equal(t, forms.StillSo, again.Mark(apply), "it has another quote")
 	again.Values["quotefrom.remote"][2] = faq
 	require.Empty(t, again.Mark(apply), "no quote is from it any more")
 	for _, from := range []string{"javascript:alert(1)", "9", "0", "-1", ""} {
@@ -543,7 +549,7 @@ func TestFactHasSeveralQuotesFromOnePage(t *testing.T) {
 		input := unchanged()
 		for _, text := range texts {
 			input.Add("quote.remote", text)
-			input.Add("quotefrom.remote", "1")
+			input.Add("quotefrom.remote", site)
 		}
 		return input
 	}
@@ -577,7 +583,7 @@ func TestKeptQuoteIsNotLostWithItsSourceUnopened(t *testing.T) {
 	require.NotContains(t, quotes, "remote", "the curator says that the page cannot be opened")
 	s := quoted()
 	s.Record.Sources = nil
-	require.Contains(t, reviewform.New(s, "").Sources, site, "the page of a quote is a source of the form")
+	require.Contains(t, forms.NewReview(s, "").Sources(), site, "the page of a quote is a source of the form")
 }
 
 func TestMovedQuoteIsKeptInItsNewSurroundings(t *testing.T) {
@@ -589,14 +595,14 @@ func TestMovedQuoteIsKeptInItsNewSurroundings(t *testing.T) {
 			s.Readings[i].Finding, s.Readings[i].Moved = api.QuoteMoved, &moved
 		}
 	}
-	require.Empty(t, reviewform.New(s, "").Mark(rates), "the curator confirms it")
+	require.Empty(t, forms.NewReview(s, "").Mark(rates), "the curator confirms it")
 	_, quotes := evidence(t, submit(t, s, unchanged()))
 	require.Equal(t, "now ", quotes["pay"].Prefix)
 	require.Equal(t, "about pay", quotes["pay"].Exact)
 }
 
 func TestMissingQuoteIsAProblemOnce(t *testing.T) {
-	f := submit(t, sheet(), with(unchanged(), "quote.remote", "Bananas are blue", "quotefrom.remote", "1"))
+	f := submit(t, sheet(), with(unchanged(), "quote.remote", "Bananas are blue", "quotefrom.remote", site))
 	reading := func(finding api.Finding) []api.QuoteReading {
 		return []api.QuoteReading{{Quote: f.Added()[0], Finding: finding, ReadAt: shownAt}}
 	}
@@ -610,7 +616,7 @@ func TestMissingQuoteIsAProblemOnce(t *testing.T) {
 	require.Equal(t, []string{"Remote"}, uncompared)
 
 	problems, _ = f.Compare(reading(api.QuoteMissing))
-	require.Equal(t, []reviewform.Problem{{Field: "fact.remote",
+	require.Equal(t, []pages.FormError{{Field: "fact.remote",
 		Message: `Remote: the text of source 1 that a machine read on 22 Nov 2026 does not have "Bananas are blue"; ` +
 			"correct the quote, or submit again to record it"}}, problems)
 	problems, _ = f.Compare(reading(api.QuoteMissing))
@@ -621,12 +627,12 @@ func TestMissingQuoteIsAProblemOnce(t *testing.T) {
 }
 
 func TestMachineMarksWhatItFoundAgain(t *testing.T) {
-	f := reviewform.New(quoted(), "")
+	f := forms.NewReview(quoted(), "")
 	require.Equal(t, "Verified: 4 facts kept, 7 unknown, 4 quotes.", f.Summary())
-	_, problems := f.Review()
+	_, problems := f.Read()
 	require.Empty(t, problems, "an unchanged record is ready to submit")
 	require.Equal(t, "No outcome yet: 0 facts kept, 7 unknown, 0 quotes. 4 facts need a decision.",
-		reviewform.New(quoted(), "opinion").Summary(), "a second opinion is the person's own")
+		forms.NewReview(quoted(), "opinion").Summary(), "a second opinion is the person's own")
 
 	for name, change := range map[string]func(*api.ReviewSheet){
 		"edited":       func(s *api.ReviewSheet) { s.Edits = []api.ListingEdit{{}} },
@@ -636,7 +642,7 @@ func TestMachineMarksWhatItFoundAgain(t *testing.T) {
 	} {
 		s := quoted()
 		change(&s)
-		f = reviewform.New(s, "")
+		f = forms.NewReview(s, "")
 		require.Empty(t, f.Values.Get("outcome"), name)
 		require.Equal(t, "keep", f.Values.Get("fact.pay"), name)
 	}
@@ -647,17 +653,17 @@ func TestMachineMarksWhatItFoundAgain(t *testing.T) {
 				s.Readings[i].Finding = finding
 			}
 		}
-		f = reviewform.New(s, "")
+		f = forms.NewReview(s, "")
 		require.Empty(t, f.Values.Get("outcome"), finding)
 		require.Empty(t, f.Values.Get("fact.pay"), finding)
 		require.Empty(t, f.Mark(rates), finding)
 		require.Equal(t, finding == api.QuoteMissing, len(f.Values["kept.pay"]) == 0, finding)
 		require.Equal(t, "keep", f.Values.Get("fact.remote"), finding)
-		require.Equal(t, reviewform.StillSo, f.Mark(site), finding)
+		require.Equal(t, forms.StillSo, f.Mark(site), finding)
 	}
 	s := quoted()
 	s.ReviewedFacts.Pay.SourceURL = "https://other.example/" // no quote is from the page that the fact cites
-	require.Empty(t, reviewform.New(s, "").Values.Get("fact.pay"))
+	require.Empty(t, forms.NewReview(s, "").Values.Get("fact.pay"))
 }
 
 func TestDescribedFacts(t *testing.T) {
@@ -667,24 +673,24 @@ func TestDescribedFacts(t *testing.T) {
 		"pay":       {"17.5 to 20 CAD per hour"},
 		"languages": {"English", "French"}, "applicationStatus": nil, "applicationUrl": nil, "requirements": {},
 	} {
-		require.Equal(t, want, reviewform.Describe(f, name), name)
+		require.Equal(t, want, forms.Describe(f, name), name)
 	}
 }
 
 // Whatever arrives, the form can be shown again, and a review that it yields has all facts.
 func FuzzForm(f *testing.F) {
-	f.Add("listed=%7B%7D&base=%7B%7D&fact.remote=true&rest=keep&outcome=verified&source.0=https%3A%2F%2Fa.example%2F&mark.0=still")
-	f.Add("listed=%7B%7D&base=%7B%7D&country.299.code=CA&fact.countryEligibility=change&more=x&outcome=closed")
+	f.Add("base=%7B%7D&fact.remote=true&rest=keep&outcome=verified&source=https%3A%2F%2Fa.example%2F&mark.0=still")
+	f.Add("base=%7B%7D&countryEligibility.0.country=CA&fact.countryEligibility=change&more=x&outcome=closed")
 	f.Fuzz(func(t *testing.T, query string) {
 		values, err := url.ParseQuery(query)
 		if err != nil {
 			return
 		}
-		form, err := reviewform.Parse(values)
+		form, err := forms.ParseReview(values)
 		if err != nil {
 			return
 		}
-		if r, problems := form.Review(); len(problems) == 0 {
+		if r, problems := form.Read(); len(problems) == 0 {
 			_, err := json.Marshal(r)
 			require.NoError(t, err)
 		}
