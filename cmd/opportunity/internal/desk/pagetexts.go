@@ -84,8 +84,8 @@ const (
 	maxLines    = 200
 )
 
-// changedLines returns the lines that differ between two texts, with the line before them and a gap for
-// the others.
+// changedLines returns the lines that differ between two texts, with the line before them and a gap
+// for the others.
 func changedLines(before, after string, quotes []string) (lines []textLine) {
 	compare := diffmatchpatch.New()
 	compare.DiffTimeout = compareTime

@@ -67,7 +67,8 @@ func usageChart[N ~string](
 ) chart {
 	c := chart{ID: id, Label: "Calls of each day (UTC)"}
 	for i, name := range names {
-		c.Legend = append(c.Legend, series{Class: fmt.Sprintf("series-%d", i), Label: strings.ReplaceAll(string(name), "_", " ")})
+		c.Legend = append(c.Legend,
+			series{Class: fmt.Sprintf("series-%d", i), Label: strings.ReplaceAll(string(name), "_", " ")})
 	}
 	for _, day := range days {
 		c.Columns = append(c.Columns, column{Day: day, Counts: make([]int, len(names))})

@@ -35,7 +35,7 @@ for each fact: see "opportunity desk".
   single facts of the known ones, shows the difference and asks for confirmation; add --yes to skip
   the question. Facts that stay keep their quotes from these pages.
 
-  --closed says why a programme is closed: paused, or ended for good, which also proposes to
+  --closed says why a programme is closed: paused, or ended permanently, which also proposes to
   withdraw a published listing.
 
 One unchanged review in ten, chosen at random, is accepted only after you opened a source from the

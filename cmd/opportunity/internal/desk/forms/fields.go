@@ -70,7 +70,8 @@ var editable = []Field{
 	{Name: "subcategory", Label: "Subcategory", Kind: Nullable},
 	{Name: "summary", Label: "Summary", Kind: Long},
 	{Name: "overview", Label: "Overview", Kind: Long},
-	{Name: "sources", Label: "Sources", Kind: List, Entry: "Source", Fields: []Field{{Name: "url", Label: "URL"}, checked}},
+	{Name: "sources", Label: "Sources", Kind: List, Entry: "Source",
+		Fields: []Field{{Name: "url", Label: "URL"}, checked}},
 	{Name: "companyProfile", Label: "Company profile", Kind: Optional, Fields: []Field{
 		{Name: "bio", Label: "Bio", Kind: Optional,
 			Fields: []Field{{Name: "text", Label: "Text", Kind: Long}, cited, checkedText}},

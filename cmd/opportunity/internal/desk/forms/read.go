@@ -215,8 +215,8 @@ func (f Review) Summary() string {
 	if len(details) > 0 {
 		changed = fmt.Sprintf(" %d changed,", len(details))
 	}
-	text := fmt.Sprintf("%s: %s,%s %d unknown, %s.", outcomes[f.outcome()], count(kept, "fact kept", "facts kept"), changed,
-		unknowns, count(len(f.evidence(&facts).Quotes), "quote", "quotes"))
+	text := fmt.Sprintf("%s: %s,%s %d unknown, %s.", outcomes[f.outcome()], count(kept, "fact kept", "facts kept"),
+		changed, unknowns, count(len(f.evidence(&facts).Quotes), "quote", "quotes"))
 	if undecided > 0 {
 		text += " " + count(undecided, "fact needs", "facts need") + " a decision."
 	}
