@@ -1,47 +1,33 @@
 package desk
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
-	"encoding/base64"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // codeLife is the lifetime of a one-time code.
 const codeLife = 15 * time.Minute
 
-// signInCode is a one-time code. The zero value has expired.
+// signInCode is a one-time code: a sealed time of expiry.
 type signInCode struct {
-	mu      sync.Mutex
-	hash    [sha256.Size]byte
-	expires time.Time
+	sessions *sessionStore
+	text     string
+	used     atomic.Bool
 }
 
-func newSignInCode(now time.Time) (*signInCode, string) {
-	text := base64.RawURLEncoding.EncodeToString(random(24))
-	return &signInCode{hash: sha256.Sum256([]byte(text)), expires: now.Add(codeLife)}, text
+func newSignInCode(sessions *sessionStore, now time.Time) *signInCode {
+	expires, _ := now.Add(codeLife).MarshalText() // a year of four digits
+	return &signInCode{sessions: sessions, text: sessions.Seal(expires)}
 }
 
 // Valid reports whether text is the code and can still be used.
 func (c *signInCode) Valid(text string, now time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.valid(text, now)
+	var expires time.Time
+	content, own := c.sessions.Unseal(text)
+	return own && expires.UnmarshalText(content) == nil && now.Before(expires) && !c.used.Load()
 }
 
 // Use is like Valid, but returns true only once.
 func (c *signInCode) Use(text string, now time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.valid(text, now) {
-		return false
-	}
-	c.expires = time.Time{}
-	return true
-}
-
-func (c *signInCode) valid(text string, now time.Time) bool {
-	hash := sha256.Sum256([]byte(text))
-	return subtle.ConstantTimeCompare(hash[:], c.hash[:]) == 1 && now.Before(c.expires)
+	return c.Valid(text, now) && c.used.CompareAndSwap(false, true)
 }

@@ -48,14 +48,13 @@ type Desk struct {
 	sessions *sessionStore
 	throttle throttle
 	code     *signInCode
-	codeText string
 	kit      *pages.Kit
 	http     *http.Client
 }
 
 // New returns a Desk that is ready to serve.
 func New(o Options) (*Desk, error) {
-	d := &Desk{Options: o, sessions: newSessionStore(o.Now), code: new(signInCode),
+	d := &Desk{Options: o, sessions: newSessionStore(o.Now),
 		http: &http.Client{Timeout: time.Minute}}
 	var err error
 	if d.public, d.hosts, err = addresses(o.PublicURL, o.Listener.Addr()); err != nil {
@@ -65,13 +64,8 @@ func New(o Options) (*Desk, error) {
 		Name: "Curation desk", URL: d.public.String(), Cookies: http.SameSiteStrictMode,
 		Static: own, Templates: sources, Funcs: functions, Log: o.Log,
 	})
-	if err != nil {
-		return nil, err
-	}
-	if o.Token != "" {
-		d.code, d.codeText = newSignInCode(o.Now())
-	}
-	return d, nil
+	d.code = newSignInCode(d.sessions, o.Now())
+	return d, err
 }
 
 // addresses returns the URL of the desk and the hosts under which it accepts requests. Any other
@@ -115,10 +109,10 @@ func (d *Desk) URL() string { return d.public.String() }
 // SignInURL returns a URL that signs in the person at this machine once, within codeLife. Without a
 // token, it is the URL of the sign-in page.
 func (d *Desk) SignInURL() string {
-	if d.codeText == "" {
+	if d.Token == "" {
 		return d.URL() + "/sign-in"
 	}
-	return d.URL() + "/sign-in/once?code=" + d.codeText
+	return d.URL() + "/sign-in/once?code=" + d.code.text
 }
 
 func (d *Desk) client(token, actor string) adminapi.Client {

@@ -84,48 +84,29 @@ const (
 	maxLines    = 200
 )
 
-// changedLines returns the lines that differ between two texts, each with the line before and after
-// it.
+// changedLines returns the lines that differ between two texts, with the line before them and a gap for
+// the others.
 func changedLines(before, after string, quotes []string) (lines []textLine) {
 	compare := diffmatchpatch.New()
 	compare.DiffTimeout = compareTime
 	a, b, words := compare.DiffLinesToChars(before+"\n", after+"\n")
-	parts := compare.DiffCharsToLines(compare.DiffMain(a, b, false), words)
-	for i, part := range parts {
+	for _, part := range compare.DiffCharsToLines(compare.DiffMain(a, b, false), words) {
 		text := strings.Split(strings.TrimSuffix(part.Text, "\n"), "\n")
 		if part.Type == diffmatchpatch.DiffEqual {
-			text = around(text, i > 0, i < len(parts)-1)
+			if len(text) > 1 {
+				lines = append(lines, textLine{})
+			}
+			text = text[len(text)-1:]
 		}
 		for _, line := range text {
-			if len(lines) == maxLines {
+			if len(lines) >= maxLines {
 				return append(lines, textLine{})
 			}
-			if line == "" {
-				lines = append(lines, textLine{})
-				continue
-			}
-			lines = append(lines, textLine{
-				Removed: part.Type == diffmatchpatch.DiffDelete, Added: part.Type == diffmatchpatch.DiffInsert, Parts: marked(line,
-					quotes),
-			})
+			lines = append(lines, textLine{Removed: part.Type == diffmatchpatch.DiffDelete,
+				Added: part.Type == diffmatchpatch.DiffInsert, Parts: marked(line, quotes)})
 		}
 	}
 	return lines
-}
-
-// around returns the first line of a text if there is a change before it, and the last one if there
-// is a change after it. An empty line stands for the lines between.
-func around(text []string, before, after bool) (kept []string) {
-	if before {
-		kept = append(kept, text[0])
-	}
-	if len(text) > 2 || len(text) == 2 && (!before || !after) {
-		kept = append(kept, "")
-	}
-	if after && (len(text) > 1 || !before) {
-		kept = append(kept, text[len(text)-1])
-	}
-	return kept
 }
 
 func marked(line string, quotes []string) (parts []textPart) {

@@ -115,7 +115,7 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 		return page.view(problems), nil
 	}
 	report, _, err := v.client.Review(v.Context(), id, api.ReviewSubmission{
-		Review: review, SecondOpinionOf: form.Opinion(), SameTexts: form.SameTexts(), Changes: form.Changes(),
+		Review: review, SecondOpinionOf: form.Opinion(), SameTexts: form.TextsAreSame(), Changes: form.Changes(),
 	})
 	switch {
 	case err != nil:
@@ -123,7 +123,7 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 	case len(report.Texts) > 0:
 		page.Texts = report.Texts
 		for _, t := range report.Texts {
-			problems = append(problems, pages.FormError{Field: forms.SameTexts(t.Fact), Message: forms.FactLabel(t.Fact) +
+			problems = append(problems, pages.FormError{Field: forms.SameTexts + t.Fact, Message: forms.FactLabel(t.Fact) +
 				": choose whether your words mean the same as those of the first review, then submit again"})
 		}
 		return page.view(problems), nil

@@ -127,9 +127,9 @@ func (q quote) Missing() bool { return q.Reading != nil && q.Reading.Finding == 
 // Field returns the name of the checkbox.
 func (q quote) Field() string {
 	if q.Stored {
-		return forms.KeptQuotes(q.Fact)
+		return forms.KeptQuotes + q.Fact
 	}
-	return forms.UsedQuotes(q.Fact)
+	return forms.UsedQuotes + q.Fact
 }
 
 // Value returns the value of the checkbox.

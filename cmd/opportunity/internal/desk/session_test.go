@@ -104,7 +104,9 @@ func TestKeptValueIsTakenOnce(t *testing.T) {
 
 func TestCodeWorksOnceAndExpires(t *testing.T) {
 	now := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
-	c, text := newSignInCode(now)
+	sessions := newSessionStore(time.Now)
+	c := newSignInCode(sessions, now)
+	text := c.text
 	require.False(t, c.Use("", now))
 	require.False(t, c.Use(text+"x", now))
 	require.True(t, c.Valid(text, now), "checking a code must not use it")
@@ -112,9 +114,9 @@ func TestCodeWorksOnceAndExpires(t *testing.T) {
 	require.False(t, c.Valid(text, now))
 	require.False(t, c.Use(text, now))
 
-	c, text = newSignInCode(now)
-	require.False(t, c.Use(text, now.Add(codeLife)))
-	require.False(t, new(signInCode).Use("", now))
+	c = newSignInCode(sessions, now)
+	require.False(t, c.Use(c.text, now.Add(codeLife)))
+	require.False(t, c.Use(sessions.Seal([]byte("{}")), now), "another text of the desk")
 }
 
 func TestThrottleDelaysPrefixesThatKeepFailing(t *testing.T) {

@@ -35,6 +35,12 @@ for each fact: see "opportunity desk".
   single facts of the known ones, shows the difference and asks for confirmation; add --yes to skip
   the question. Facts that stay keep their quotes from these pages.
 
+  --closed says why a programme is closed: paused, or ended for good, which also proposes to
+  withdraw a published listing.
+
+One unchanged review in ten, chosen at random, is accepted only after you opened a source from the
+listing's sheet on the desk, signed in as the same person. The same command is accepted then.
+
 A verified review needs all facts (unknown ones as null, "unknown" or []), at least one known fact,
 a source, and a source for each country whose eligibility it states. A closed or needs-review one
 without facts does not change the facts.
@@ -50,6 +56,9 @@ another event was recorded for the listing since then.`,
 			if r.file == "" && r.given.Outcome == "" {
 				return errors.New("missing --outcome or --event: to review a listing fact by fact, use the curation desk")
 			}
+			if r.closed != "" && r.given.Outcome != api.OutcomeClosed {
+				return flags.Usage("--closed %s needs --outcome closed", r.closed)
+			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd, args[0]) },
@@ -57,6 +66,7 @@ another event was recorded for the listing since then.`,
 	f := c.Flags()
 	f.StringVar(&r.file, "event", "", "file with one review, or - for standard input")
 	flags.Choice(f, &r.given.Outcome, "outcome", "", "outcome", "verified", "closed", "needs-review")
+	flags.Choice(f, &r.closed, "closed", "", "why the programme is closed", api.ClosedPaused, api.ClosedEnded)
 	f.StringVar(&r.facts, "facts", "", "file with all facts as JSON, or - for standard input")
 	f.StringArrayVar(&r.set, "set", nil,
 		"change one fact: NAME=VALUE with a JSON value, such as remote=true or pay=null; repeatable")
@@ -65,7 +75,7 @@ another event was recorded for the listing since then.`,
 	f.TimeVar(&r.given.CheckedAt, "checked-at", time.Time{}, []string{time.RFC3339Nano},
 		"time of the review (RFC 3339, default now)")
 	f.BoolVar(&r.yes, "yes", false, "skip the confirmation")
-	for _, flag := range []string{"outcome", "facts", "set", "note", "source", "checked-at", "yes"} {
+	for _, flag := range []string{"outcome", "closed", "facts", "set", "note", "source", "checked-at", "yes"} {
 		c.MarkFlagsMutuallyExclusive("event", flag)
 	}
 	c.MarkFlagsMutuallyExclusive("facts", "set")
@@ -81,6 +91,8 @@ type submission struct {
 	facts string   // file with the facts
 	set   []string // changes of single facts
 	yes   bool
+
+	closed string // reason of an outcome of closed; empty if not given
 }
 
 func (s submission) run(cmd *cobra.Command, id string) error {
@@ -141,6 +153,12 @@ func (s *submission) read(cmd *cobra.Command, id string, sheet api.ReviewSheet) 
 	}
 	if s.file == "" && s.given.Facts != nil {
 		s.given.Evidence = s.keptQuotes(s.given.Facts.Facts, sheet)
+	}
+	if s.closed != "" {
+		if s.given.Evidence == nil {
+			s.given.Evidence = &api.GivenEvidence{Quotes: []api.Quote{}, Gone: []string{}, Unopened: []string{}}
+		}
+		s.given.Evidence.Closed = s.closed
 	}
 	return problems, nil
 }

@@ -129,6 +129,10 @@ func TestReviewFromFlagsAndFiles(t *testing.T) {
 	require.NotContains(t, sent, "\n")
 	require.NotContains(t, sent, "e-9")
 
+	_, err = record("--outcome", "closed", "--closed", "ended")
+	require.NoError(t, err)
+	require.Contains(t, <-d.appended, `"evidence":{"quotes":[],"gone":[],"unopened":[],"closed":"ended"}`)
+
 	d.rejects = 1
 	text, err := record("--outcome", "closed")
 	require.ErrorContains(t, err, "nothing was changed")
@@ -138,7 +142,8 @@ func TestReviewFromFlagsAndFiles(t *testing.T) {
 		{"--event", file(`{"slug":"b"}`)}, {"--event", file(`{"checkType":"application-link"}`)}, {"--event", file(`[]`)},
 		{"--event", file(`{} {}`)},
 		{"--event", file(`{"outcome":"closed","outcome":"closed"}`)}, {"--outcome", "closed", "--set", "pay"},
-		{"--outcome", "closed", "--set", "salary=1"},
+		{"--outcome", "closed", "--set", "salary=1"}, {"--outcome", "verified", "--closed", "ended"},
+		{"--outcome", "closed", "--closed", "gone"},
 		{"--set", "remote=true"}, {"--event", "/no/such/file"}, {"--note", "x"},
 		{"--outcome", "closed", "--checked-at", "yesterday"}, {"--event", file(`{}`), "--outcome", "closed"}, {},
 	} {

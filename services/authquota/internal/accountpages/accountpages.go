@@ -64,12 +64,11 @@ const siteName = "Opportunity Data API"
 type Pages struct {
 	Config
 
-	People     *people.Store
-	Keys       *keys.Store
-	Usage      *keyusage.Store
-	RequestLog *keyusage.RequestLog
-	Notices    *notices.Store
-	Plans      *plan.Store
+	People  *people.Store
+	Keys    *keys.Store
+	Usage   *keyusage.Store
+	Notices *notices.Store
+	Plans   *plan.Store
 
 	kit          *pages.Kit
 	relyingParty credential.PasskeySite
@@ -87,7 +86,7 @@ func New(c Config) (*Pages, error) {
 		Config: c, relyingParty: credential.PasskeysAt(c.PublicURL, siteName), opens: map[string]bool{},
 		signUps: newSignUps(),
 		People:  people.NewStore(c.DB), Keys: keys.NewStore(c.DB), Usage: keyusage.NewStore(c.DB),
-		RequestLog: keyusage.NewRequestLog(c.DB), Notices: notices.NewStore(c.DB, c.Tiers), Plans: plan.NewStore(c.DB),
+		Notices: notices.NewStore(c.DB, c.Tiers), Plans: plan.NewStore(c.DB),
 	}
 	var err error
 	if p.description, err = apidoc.Published(); err != nil {

@@ -180,7 +180,7 @@ func logged(t *testing.T, n int) (b *testkit.Person, keys []string) {
 		}
 		sent = append(sent, r)
 	}
-	require.NoError(t, s.RequestLog.Add(t.Context(), sent))
+	require.NoError(t, s.Usage.AddRequests(t.Context(), sent))
 	return b, keys
 }
 

@@ -57,7 +57,7 @@ func (a API) addBatch(c call) (any, error) {
 		a.Errors.Log.WarnContext(c.ctx, "usage batch: unknown keys skipped", "keys", unknown)
 	}
 	if err == nil {
-		err = a.RequestLog.Add(c.ctx, requests)
+		err = a.Usage.AddRequests(c.ctx, requests)
 	}
 	return nil, err
 }

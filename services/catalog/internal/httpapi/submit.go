@@ -112,7 +112,7 @@ func (a API) check(ctx context.Context, id string, r *api.ReviewAppend) (p api.P
 	// On an older sheet, history decides: a repeated submission has no further effect.
 	if *r.Review.LastEventID == sheet.LastEventID && r.Review.Facts.Same(sheet.CurrentFacts()) {
 		p.Add("sourceUrls", "one unchanged review in ten, chosen at random, needs a look at a source, and this is one: "+
-			"open a source from the review sheet of the desk, then submit again")
+			"open a source from the record's sheet on the desk, signed in under the same name, then submit again")
 	}
 	return p, nil
 }

@@ -12,26 +12,18 @@ import (
 	"opportunity.internal/pkg/pages"
 )
 
-// Names of the fields of a fact's quotes. The first and the third have quotes as JSON.
+// Names of the fields of a fact's quotes, each followed by the name of the fact.
+const (
+	KeptQuotes  = "kept."      // stored quotes that stay if the fact is kept, as JSON
+	StillQuotes = "still."     // whether the kept quotes say the changed value, too
+	UsedQuotes  = "use."       // suggestions that the curator uses, as JSON
+	NewQuote    = "quote."     // texts that the curator pasted
+	QuoteSource = "quotefrom." // URLs of the pages of NewQuote, in the same order; they become sources
 
-// KeptQuotes are the stored quotes that stay if the fact is kept.
-func KeptQuotes(fact string) string { return "kept." + fact }
-
-// StillQuotes is the curator's decision that the kept quotes say the changed value, too.
-func StillQuotes(fact string) string { return "still." + fact }
-
-// UsedQuotes are the suggestions that the curator uses.
-func UsedQuotes(fact string) string { return "use." + fact }
-
-// NewQuote are the texts that the curator pasted.
-func NewQuote(fact string) string { return "quote." + fact }
-
-// QuoteSource are the URLs of the pages of NewQuote, in the same order. They become sources.
-func QuoteSource(fact string) string { return "quotefrom." + fact }
-
-// SameTexts is the curator's decision in a second opinion whether other words than those of the
-// first review mean the same: "same" or "different".
-func SameTexts(fact string) string { return "texts." + fact }
+	// SameTexts is the decision in a second opinion whether other words than those of the first
+	// review mean the same: "same" or "different".
+	SameTexts = "texts."
+)
 
 // QuoteValue returns a quote as a value of the form.
 func QuoteValue(q api.Quote) string { return string(encode(q)) }
@@ -49,8 +41,8 @@ func (f Review) quotes(field string) (all []api.Quote) {
 // Pasted returns the texts that the curator pasted for a fact, each with its page, empty if none is
 // chosen.
 func (f Review) Pasted(fact string) (all []api.Quote) {
-	from := f.Values[QuoteSource(fact)]
-	for i, text := range f.Values[NewQuote(fact)] {
+	from := f.Values[QuoteSource+fact]
+	for i, text := range f.Values[NewQuote+fact] {
 		q := api.Quote{Fact: fact, Exact: strings.Join(strings.Fields(text), " ")}
 		if i < len(from) && api.ValidURL(from[i]) {
 			q.SourceURL = from[i]
@@ -65,7 +57,7 @@ func (f Review) Pasted(fact string) (all []api.Quote) {
 // added returns the quotes that the curator adds to a fact: the suggestions used, and the pasted
 // texts.
 func (f Review) added(fact string) (all []api.Quote) {
-	for _, q := range append(f.quotes(UsedQuotes(fact)), f.Pasted(fact)...) {
+	for _, q := range append(f.quotes(UsedQuotes+fact), f.Pasted(fact)...) {
 		if q.Fact = fact; q.SourceURL != "" {
 			all = append(all, q)
 		}
@@ -100,8 +92,8 @@ func (f Review) quotesOf(fact string, facts api.Facts) (all []api.Quote) {
 	if !facts.Knows(fact) {
 		return nil
 	}
-	if f.Values.Get(StillQuotes(fact)) != "" || !slices.Contains(Differences(f.Base, facts), fact) {
-		all = f.quotes(KeptQuotes(fact))
+	if f.Values.Get(StillQuotes+fact) != "" || !slices.Contains(Differences(f.Base, facts), fact) {
+		all = f.quotes(KeptQuotes + fact)
 	}
 	return merged(append(all, f.added(fact)...))
 }
@@ -187,11 +179,11 @@ func (f Review) Compare(readings []api.QuoteReading) (problems []pages.FormError
 	return problems, uncompared
 }
 
-// SameTexts returns the decisions about texts in other words than those of the first review.
-func (f Review) SameTexts() map[string]bool {
+// TextsAreSame returns the decisions about texts in other words than those of the first review.
+func (f Review) TextsAreSame() map[string]bool {
 	same := map[string]bool{}
 	for _, name := range api.FactNames {
-		if decision := f.Values.Get(SameTexts(name)); decision != "" {
+		if decision := f.Values.Get(SameTexts + name); decision != "" {
 			same[name] = decision == "same"
 		}
 	}
@@ -204,7 +196,7 @@ func (f Review) SameTexts() map[string]bool {
 func (f *Review) premark(sheet api.ReviewSheet) {
 	said := Confirmed(sheet)
 	for _, r := range sheet.Readings {
-		if kept := KeptQuotes(r.Fact); r.Finding == api.QuoteMissing { // the fact needs another quote
+		if kept := KeptQuotes + r.Fact; r.Finding == api.QuoteMissing { // the fact needs another quote
 			f.Values[kept] = slices.DeleteFunc(f.Values[kept], func(value string) bool { return value == QuoteValue(r.Quote) })
 		}
 	}
@@ -218,7 +210,7 @@ func (f *Review) premark(sheet api.ReviewSheet) {
 		if !f.Known(name) {
 			continue
 		}
-		urls, quotes := f.Base.Cites(name), f.quotes(KeptQuotes(name))
+		urls, quotes := f.Base.Cites(name), f.quotes(KeptQuotes+name)
 		for _, q := range quotes {
 			urls = append(urls, q.SourceURL)
 		}

@@ -43,7 +43,7 @@ func (f Review) Read() (r api.Review, problems []pages.FormError) {
 // decided reports whether the curator decided about any fact, or must: a quote supports a value.
 func (f Review) decided() bool {
 	return f.Values.Get(fieldRest) == Keep || slices.ContainsFunc(api.FactNames, func(name string) bool {
-		return f.Values.Get("fact."+name) != "" || f.Again(name) || len(f.quotes(UsedQuotes(name)))+len(f.Pasted(name)) > 0
+		return f.Values.Get("fact."+name) != "" || f.Again(name) || len(f.quotes(UsedQuotes+name))+len(f.Pasted(name)) > 0
 	})
 }
 

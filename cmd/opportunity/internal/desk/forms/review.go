@@ -103,10 +103,10 @@ func (f *Review) renew(sheet api.ReviewSheet) {
 		f.Values.Set(fieldWas+path, value)
 	}
 	for _, name := range api.FactNames {
-		f.Values.Del(KeptQuotes(name))
+		f.Values.Del(KeptQuotes + name)
 	}
 	for _, q := range sheet.CurrentQuotes() {
-		f.Values.Add(KeptQuotes(q.Fact), string(encode(q)))
+		f.Values.Add(KeptQuotes+q.Fact, string(encode(q)))
 	}
 }
 
@@ -179,8 +179,8 @@ func (f *Review) Rebase(sheet api.ReviewSheet) (changed []string) {
 			f.fill(find(Facts, name))
 		}
 		f.Values.Del("fact." + name)
-		f.Values.Del(UsedQuotes(name))
-		f.Values.Del(StillQuotes(name))
+		f.Values.Del(UsedQuotes + name)
+		f.Values.Del(StillQuotes + name)
 		if !f.Again(name) {
 			f.Values.Add(fieldAgain, name)
 		}
