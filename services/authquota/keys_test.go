@@ -556,12 +556,6 @@ func TestTheLastMinuteOfAConnectedKeyCountsForItsNewAccount(t *testing.T) {
 	})
 }
 
-// restore restores a day missing in Redis, as the gateway requests before it charges anything.
-func (s *service) restore(day string) {
-	s.t.Helper()
-	require.Equal(s.t, http.StatusNoContent, s.do(http.MethodPost, "/internal/v1/usage/"+day+"/restore", nil).Status)
-}
-
 func TestAPersonSignsUpAndIn(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, clock := s.startAt(t, begin)
