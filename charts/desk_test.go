@@ -38,13 +38,6 @@ func TestDeskHasOnePodAndNoSecret(t *testing.T) {
 	}
 }
 
-func TestDeskAndTestHaveTheImageOfTheCommand(t *testing.T) {
-	for _, p := range pods(rendered(t, set(withDesk(), "test.image", "r.example/opportunity@sha256:0"))) {
-		own := p.owner == "Deployment opportunity-desk" || p.owner == "Pod opportunity-test"
-		require.Equal(t, own, p.container.Image == "r.example/opportunity@sha256:0", p.owner)
-	}
-}
-
 func TestHelmTestMakesCallsByDefault(t *testing.T) {
 	test := podOf(t, rendered(t, with("test.secretName", "robot")), "Pod opportunity-test")
 	require.Contains(t, test.container.Args, "--calls")

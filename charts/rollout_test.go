@@ -10,7 +10,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -109,43 +108,6 @@ func TestConfigurationChangesRollPods(t *testing.T) {
 	}
 }
 
-// TestPodsFollowTheHabitsOfClusters checks that values of all pods reach every pod, and that a
-// service overrides them and adds its own.
-func TestPodsFollowTheHabitsOfClusters(t *testing.T) {
-	given := set(with("priorityClassName", "data"), "gateway", values{
-		"priorityClassName": "edge", "affinity": values{"podAffinity": values{}},
-		"podSecurityContext": values{"runAsNonRoot": true},
-		"serviceAccount":     values{"annotations": values{"example.com/role": "gateway"}},
-		"extraVolumes":       []any{values{"name": "extra", "emptyDir": values{}}},
-		"extraVolumeMounts":  []any{values{"name": "extra", "mountPath": "/extra"}},
-		"extraEnvFrom":       []any{values{"configMapRef": values{"name": "extra"}}},
-		"autoscaling": values{"enabled": true,
-			"behavior": values{"scaleDown": values{"stabilizationWindowSeconds": 600}}},
-	})
-	all := rendered(t, given)
-	for _, p := range pods(all) {
-		if p.owner != "Deployment opportunity-gateway" {
-			require.Equal(t, "data", p.spec.PriorityClassName, p.owner)
-			require.Nil(t, p.spec.Affinity, p.owner)
-			require.EqualValues(t, 65532, *p.spec.SecurityContext.RunAsUser, p.owner)
-			continue
-		}
-		container := p.container
-		require.Equal(t, "edge", p.spec.PriorityClassName)
-		require.NotNil(t, p.spec.Affinity)
-		require.Nil(t, p.spec.SecurityContext.RunAsUser)
-		require.Contains(t, p.spec.Volumes,
-			corev1.Volume{Name: "extra", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
-		require.Contains(t, container.VolumeMounts, corev1.VolumeMount{Name: "extra", MountPath: "/extra"})
-		require.Equal(t, "extra", container.EnvFrom[1].ConfigMapRef.Name)
-	}
-	for _, a := range of[*corev1.ServiceAccount](all) {
-		require.Equal(t, a.Name == "opportunity-gateway", a.Annotations["example.com/role"] == "gateway", a.Name)
-	}
-	require.EqualValues(t, 600,
-		*of[*autoscalingv2.HorizontalPodAutoscaler](all)[0].Spec.Behavior.ScaleDown.StabilizationWindowSeconds)
-}
-
 func templates(t *testing.T, given values) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -207,4 +169,8 @@ func TestImages(t *testing.T) {
 	digests := func() values { return with("image.digests", values{"authquota": digest}) }
 	require.Equal(t, "opportunity/authquota:"+load(t).AppVersion()+"@"+digest, images(digests()))
 	require.Equal(t, "opportunity/authquota:9", images(set(digests(), "image.tag", "9")), "another version")
+	for _, p := range pods(rendered(t, set(withDesk(), "test.image", "command@sha256:0"))) {
+		command := p.owner == "Deployment opportunity-desk" || p.owner == "Pod opportunity-test"
+		require.Equal(t, command, p.container.Image == "command@sha256:0", p.owner)
+	}
 }

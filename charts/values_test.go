@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -94,32 +95,38 @@ func TestInvalidValuesAreRejected(t *testing.T) {
 
 // TestValuesThatOtherChartsHave sets each value that users of other charts look for.
 func TestValuesThatOtherChartsHave(t *testing.T) {
-	v := withDesk()
-	set(v, "commonLabels", values{"team": "data"})
-	set(v, "commonAnnotations", values{"contact": "data@example.com", "a": "all"})
-	set(v, "fullnameOverride", "data-api")
-	set(v, "topologySpreadConstraints",
-		[]any{values{"topologyKey": "zone", "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule"}})
-	set(v, "extraDeploy", []any{
-		values{"apiVersion": "v1", "kind": "ConfigMap", "metadata": values{"name": "{{ .Release.Name }}-map"}},
-		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: text}",
-	})
-	set(v, "ingress", values{"enabled": true, "tlsSecretName": "tls", "extraHosts": []any{"api.example.com"}})
-	container := func(name string) []any { return []any{values{"name": name, "image": "example.com/" + name}} }
-	set(v, "gateway.initContainers", container("first"))
-	set(v, "gateway.sidecars", container("beside"))
-	set(v, "gateway.podAnnotations", values{"a": "b"})
-	set(v, "gateway.replicas", 3)
-	set(v, "gateway.updateStrategy", values{"type": "Recreate"})
-	set(v, "gateway.podDisruptionBudget", values{"maxUnavailable": "50%"})
-	set(v, "gateway.serviceAccount", values{"name": "existing"})
-	set(v, "gateway.service", values{"type": "LoadBalancer", "loadBalancerClass": "example.com/lb",
-		"loadBalancerSourceRanges": []any{"192.0.2.0/24"}})
-	set(v, "gateway.resources", values{"limits": values{"memory": "256Mi", "ephemeral-storage": "1Gi"}})
-	all := rendered(t, v)
-
-	d := named[*appsv1.Deployment](t, all, "data-api-gateway")
-	pod := d.Spec.Template.Spec
+	given := withDesk()
+	require.NoError(t, yaml.Unmarshal([]byte(`
+fullnameOverride: data-api
+commonLabels: {team: data}
+commonAnnotations: {contact: data@example.com, a: all}
+priorityClassName: data
+topologySpreadConstraints: [{topologyKey: zone, maxSkew: 2, whenUnsatisfiable: DoNotSchedule}]
+extraDeploy:
+  - {apiVersion: v1, kind: ConfigMap, metadata: {name: "{{ .Release.Name }}-map"}}
+  - "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: text}"
+ingress: {enabled: true, tlsSecretName: tls, extraHosts: [api.example.com]}
+history: {autoscaling: {enabled: true, behavior: {scaleDown: {stabilizationWindowSeconds: 600}}}}
+gateway:
+  replicas: 3
+  priorityClassName: edge
+  affinity: {podAffinity: {}}
+  podSecurityContext: {runAsNonRoot: true}
+  podAnnotations: {a: b}
+  initContainers: [{name: first, image: example.com/first}]
+  sidecars: [{name: beside, image: example.com/beside}]
+  extraVolumes: [{name: extra, emptyDir: {}}]
+  extraVolumeMounts: [{name: extra, mountPath: /extra}]
+  extraEnvFrom: [{configMapRef: {name: extra}}]
+  updateStrategy: {type: Recreate}
+  podDisruptionBudget: {maxUnavailable: 50%}
+  serviceAccount: {name: existing}
+  service: {type: LoadBalancer, loadBalancerClass: example.com/lb, loadBalancerSourceRanges: [192.0.2.0/24]}
+  resources: {limits: {memory: 256Mi, ephemeral-storage: 1Gi}}
+catalog:
+  serviceAccount: {annotations: {example.com/role: catalog}}
+`), &given))
+	all := rendered(t, given)
 	for _, m := range all {
 		if m.file != "opportunity/templates/release/extra.yaml" {
 			require.Equal(t, "data", m.GetLabels()["team"], m.GetName())
@@ -129,26 +136,43 @@ func TestValuesThatOtherChartsHave(t *testing.T) {
 	for _, p := range pods(all) {
 		require.Equal(t, "data", p.meta.Labels["team"], p.owner)
 		require.Equal(t, "data@example.com", p.meta.Annotations["contact"], p.owner)
+		if p.owner != "Deployment data-api-gateway" {
+			require.Equal(t, "all", p.meta.Annotations["a"], p.owner)
+			require.Equal(t, "data", p.spec.PriorityClassName, p.owner)
+			require.Nil(t, p.spec.Affinity, p.owner)
+			require.EqualValues(t, 65532, *p.spec.SecurityContext.RunAsUser, p.owner)
+		}
+		if p.serves && p.owner != "Deployment data-api-desk" {
+			require.EqualValues(t, 2, p.spec.TopologySpreadConstraints[0].MaxSkew, p.owner)
+		}
 	}
-	require.NotContains(t, d.Spec.Selector.MatchLabels, "team", "a selector is immutable")
-	require.Equal(t, "b", d.Spec.Template.Annotations["a"])
-	require.Equal(t, "all", d.Annotations["a"])
+
+	d := named[*appsv1.Deployment](t, all, "data-api-gateway")
 	require.EqualValues(t, 3, *d.Spec.Replicas)
+	require.Equal(t, "all", d.Annotations["a"])
+	require.NotContains(t, d.Spec.Selector.MatchLabels, "team", "a selector is immutable")
 	require.Equal(t, appsv1.RecreateDeploymentStrategyType, d.Spec.Strategy.Type)
 	require.Nil(t, d.Spec.Strategy.RollingUpdate)
+	pod := d.Spec.Template.Spec
+	require.Equal(t, "b", d.Spec.Template.Annotations["a"])
+	require.Equal(t, "edge", pod.PriorityClassName)
+	require.NotNil(t, pod.Affinity)
+	require.Nil(t, pod.SecurityContext.RunAsUser)
+	require.Equal(t, "existing", pod.ServiceAccountName)
 	require.Equal(t, "first", pod.InitContainers[0].Name)
 	require.Equal(t, "beside", pod.Containers[0].Name)
-	require.Equal(t, "existing", pod.ServiceAccountName)
-	require.EqualValues(t, 2, pod.TopologySpreadConstraints[0].MaxSkew)
+	require.Contains(t, pod.Volumes,
+		corev1.Volume{Name: "extra", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	require.Contains(t, pod.Containers[1].VolumeMounts, corev1.VolumeMount{Name: "extra", MountPath: "/extra"})
+	require.Equal(t, "extra", pod.Containers[1].EnvFrom[1].ConfigMapRef.Name)
 	require.Equal(t, "1Gi", pod.Containers[1].Resources.Limits.StorageEphemeral().String())
-	catalog := named[*appsv1.Deployment](t, all, "data-api-catalog").Spec.Template
-	require.Equal(t, "all", catalog.Annotations["a"])
-	require.Equal(t, "data-api-catalog", catalog.Spec.ServiceAccountName)
-	require.EqualValues(t, 2, catalog.Spec.TopologySpreadConstraints[0].MaxSkew)
 	for _, account := range of[*corev1.ServiceAccount](all) {
 		require.NotEqual(t, "data-api-gateway", account.Name, "it is an existing one")
+		require.Equal(t, account.Name == "data-api-catalog", account.Annotations["example.com/role"] == "catalog", account.Name)
 	}
 	require.Equal(t, "50%", named[*policyv1.PodDisruptionBudget](t, all, "data-api-gateway").Spec.MaxUnavailable.String())
+	require.EqualValues(t, 600,
+		*of[*autoscalingv2.HorizontalPodAutoscaler](all)[0].Spec.Behavior.ScaleDown.StabilizationWindowSeconds)
 	public := named[*corev1.Service](t, all, "data-api-gateway").Spec
 	require.Equal(t, "example.com/lb", *public.LoadBalancerClass)
 	require.Equal(t, []string{"192.0.2.0/24"}, public.LoadBalancerSourceRanges)
@@ -163,18 +187,14 @@ func TestValuesThatOtherChartsHave(t *testing.T) {
 
 // TestAddressOfPublicURLIsRejectedWhereAHostIsNeeded: an Ingress and an HTTPRoute have names only.
 func TestAddressOfPublicURLIsRejectedWhereAHostIsNeeded(t *testing.T) {
+	route := values{"enabled": true, "parentRefs": []any{values{"name": "public"}}}
 	for url, address := range map[string]string{
 		"https://[2001:db8::1]": "[2001:db8::1]", "https://[2001:db8::1]:8443/data": "[2001:db8::1]",
 		"http://192.0.2.1:8080": "192.0.2.1",
 	} {
-		_, err := render(t, with("publicURL", url))
-		require.NoError(t, err, "without either")
-		for _, path := range []string{"ingress.enabled", "httpRoute"} {
-			given := set(with("publicURL", url), path, true)
-			if path == "httpRoute" {
-				given = set(given, path, values{"enabled": true, "parentRefs": []any{values{"name": "public"}}})
-			}
-			_, err := render(t, given)
+		rendered(t, with("publicURL", url)) // without either
+		for path, value := range map[string]values{"ingress": {"enabled": true}, "httpRoute": route} {
+			_, err := render(t, set(with("publicURL", url), path, value))
 			require.ErrorContains(t, err, "publicURL has the address "+address+": use a host name", path)
 		}
 	}

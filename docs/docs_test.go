@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/yuin/goldmark"
@@ -24,6 +25,8 @@ import (
 
 	"opportunity.internal/docs"
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/eventfile"
+	"opportunity.internal/pkg/jsonlines"
 	"opportunity.internal/pkg/problem"
 )
 
@@ -315,41 +318,21 @@ func fieldNames(t *testing.T, encoded []byte, deep bool) []string {
 	return slices.Compact(names)
 }
 
-// TestExamplesInOperatorPages decodes the example lines of the file formats, without unknown
-// fields.
+// TestExamplesInOperatorPages reads the example lines of the file formats as the services do. That
+// of a listing is made from code.
 func TestExamplesInOperatorPages(t *testing.T) {
 	source, err := os.ReadFile("operators/verbs.md")
 	require.NoError(t, err)
 	examples := parse(source).code["json"]
 	require.Len(t, examples, 3, "a listing, an event and a key of another form")
 
-	var listing struct {
-		api.Opportunity
-		Visibility string `json:"visibility"`
-		Curation   struct{ Contact, Notes string }
-	}
-	strictly(t, examples[0], &listing)
-	require.True(t, api.ValidSlug(listing.ID))
-	var problems api.Problems
-	listing.Facts.Normalize("facts", &problems)
-	require.Empty(t, problems)
-
-	var event api.VerificationEvent
-	strictly(t, examples[1], &event)
-	require.Contains(t, api.Outcomes[event.CheckType], event.Outcome)
-	event.Facts.Normalize("facts", &problems)
-	require.Empty(t, problems)
+	events, err := eventfile.Read(strings.NewReader(examples[1]), time.Now(), 1)
+	require.NoError(t, err)
+	require.Empty(t, events.Rejected)
+	require.Len(t, events.Lines, 1)
 
 	var key api.OlderKey
-	strictly(t, examples[2], &key)
+	require.Empty(t, jsonlines.Decode([]byte(examples[2]), &key))
 	require.Regexp(t, "^[0-9a-f]{64}$", key.SHA256)
 	require.Len(t, key.LastFour, 4)
-}
-
-func strictly(t *testing.T, line string, into any) {
-	t.Helper()
-	require.Equal(t, 1, strings.Count(line, "\n"), "an example must be one line")
-	decoder := json.NewDecoder(bytes.NewReader([]byte(line)))
-	decoder.DisallowUnknownFields()
-	require.NoError(t, decoder.Decode(into))
 }

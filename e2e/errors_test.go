@@ -91,7 +91,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestPagesAreServed checks that documents, pages and the description of this deployment need no key.
+// TestPagesAreServed checks that documents, pages and the description of this deployment need no
+// key.
 func TestPagesAreServed(t *testing.T) {
 	d := shared(t)
 	for path, has := range map[string]string{

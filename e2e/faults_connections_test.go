@@ -69,7 +69,8 @@ func (s *stack) partition(t *testing.T, p partition, readers []caller) {
 
 func (s *stack) breakConnection(t *testing.T, p partition, way string, l *link, fail func(), readers []caller) {
 	row := newResult(t, p.from+" to "+p.to+": "+way, "only these statuses")
-	// keys known since an earlier fault may expire: gateways use a key for at most five minutes without authquota
+	// keys known since an earlier fault may expire: without authquota, gateways use a key for at most
+	// five minutes
 	if campaign > 0 {
 		readers = s.readers(t)
 	}

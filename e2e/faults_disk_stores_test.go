@@ -51,8 +51,9 @@ func TestFaultsDiskFullPostgres(t *testing.T) {
 	s.has(t, w)
 	w.requireUnavailable(t)
 	row.set("0 lost of %d keys, %d revocations, %d tiers and %d events, %d writes rejected; Postgres started %d times; writes %.1f s and all calls %.1f s after there was space; %d histories and %d pages got 503",
-		len(w.keys), len(w.revoked), w.granted, len(w.events), len(w.messages), p.starts.Load(), writable.Sub(e.end).Seconds(),
-		e.recovery(), unavailable(t, e.untilBack(historyCall)), unavailable(t, e.untilBack(pageCall)))
+		len(w.keys), len(w.revoked), w.granted, len(w.events), len(w.messages), p.starts.Load(),
+		writable.Sub(e.end).Seconds(), e.recovery(),
+		unavailable(t, e.untilBack(historyCall)), unavailable(t, e.untilBack(pageCall)))
 }
 
 // unavailable returns the number of calls that got 503. All others must have got 200.

@@ -29,7 +29,8 @@ func TestFaultsUpgrade(t *testing.T) {
 	t.Parallel()
 	row := newResult(t, "rolling upgrade with new tokens and a new pepper, gateway clocks -30, 0 and +30 s",
 		"0 failed calls; a paid period ends within its second by the gateway's clock; no entitlement or key is lost")
-	s, readers := newStackWithReaders(t, parts{relayed: true, clocks: []time.Duration{-30 * time.Second, 0, 30 * time.Second}},
+	s, readers := newStackWithReaders(t,
+		parts{relayed: true, clocks: []time.Duration{-30 * time.Second, 0, 30 * time.Second}},
 		"OPPORTUNITY_TIERS=commercial=10000/1000000/100,free=10000/1000000/10", "OPPORTUNITY_SHUTDOWN_GRACE=1s")
 	u := newUpgrade(t, s)
 	ends := []caller{{kind: "ends", path: historyPath, keys: u.endingKeys()},

@@ -121,7 +121,7 @@ func TestWhatOperatorsWatch(t *testing.T) {
 		for _, m := range family.GetMetric() {
 			for _, label := range m.GetLabel() {
 				for _, private := range []string{first.ID, first.Account, first.Key, second.ID, second.Account, second.Key, "acc_",
-					"key_", "oda_", "nobody-knows"} {
+					"key_", "oda_", "no-such-name"} {
 					require.NotContains(t, label.GetValue(), private, name)
 				}
 			}
@@ -238,9 +238,9 @@ func (s *stack) visit(t *testing.T, key issued) {
 	t.Helper()
 	for i := range s.gateways {
 		for path, status := range map[string]int{
-			listPath: 200, "/api/jobs": 200, listPath + "/nobody-knows": 404,
-			listPath + "?nobody-knows=1":       400,
-			listPath + "/nobody-knows/history": 404, "/nobody-knows": 404, "/docs": 200, "/account/nobody-knows": 404,
+			listPath: 200, "/api/jobs": 200, listPath + "/no-such-name": 404,
+			listPath + "?no-such-name=1":       400,
+			listPath + "/no-such-name/history": 404, "/no-such-name": 404, "/docs": 200, "/account/no-such-name": 404,
 		} {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.rotate(i)+path, nil)
 			require.NoError(t, err)

@@ -16,7 +16,7 @@ import (
 )
 
 // TestRealPlatforms imports 592 real platforms as candidates, and checks that they stay private
-// until published and export unchanged.
+// until published, and that an export has all of them unchanged.
 func TestRealPlatforms(t *testing.T) {
 	t.Parallel()
 	const path = "../services/catalog/testdata/platforms.jsonl"
@@ -29,7 +29,6 @@ func TestRealPlatforms(t *testing.T) {
 	require.Contains(t, u.verb(t, "", "listings", "import", path), "created 592, updated 0, unchanged 0")
 	require.Empty(t, ids(list(t, u.url, keys.next(t), listPath)))
 	require.Equal(t, 404, get(t, u.url, keys.next(t), listPath+"/123rf").StatusCode)
-	require.Contains(t, u.verb(t, "", "listings", "import", path), "created 0, updated 0, unchanged 592")
 	head, candidates, _ := strings.Cut(u.verb(t, "", "listings", "export"), "\n")
 	require.JSONEq(t, `{"format":"opportunity-listings","version":1}`, head)
 	require.Equal(t, lines, strings.Count(candidates, "\n"))
@@ -46,21 +45,11 @@ func TestRealPlatforms(t *testing.T) {
 		require.NotNil(t, o.PublishedAt)
 	}
 	require.Empty(t, list(t, u.url, u.keys[api.Free], listPath))
-	exported := u.verb(t, "", "listings", "export")
-	_, published, _ := strings.Cut(exported, "\n")
-	require.Equal(t, sets(t, string(file), "publishedAt", "visibility"), sets(t, published, "publishedAt", "visibility"))
-	require.Contains(t, u.verb(t, "", "listings", "lint", path), "592 listings, no problems")
-	require.Contains(t, u.verb(t, exported, "listings", "import", "--dry-run", "-"),
-		"would create 0, update 0, leave 592 unchanged")
-	require.Contains(t, u.verb(t, exported, "listings", "import", "-"), "created 0, updated 0, unchanged 592")
 	table := u.verb(t, "", "listings", "export", "--format", "csv")
 	require.Contains(t, u.verb(t, table, "listings", "import", "--format", "csv", "-"),
 		"created 0, updated 0, unchanged 592")
 	require.Contains(t, u.verb(t, "", "status", "--public-url", u.url, "--calls"),
 		"free set: 0 of at most 10 records\npublished: 592, of them 592 never reviewed")
-	require.Contains(t, u.verb(t, "", "listings", "list", "--search", "123RF"),
-		"123rf  123RF    sell      published   unverified  never")
-	require.Contains(t, u.verb(t, "", "listings", "show", "123rf", "--output", "json"), `"action":"published"`)
 
 	u.verb(t, "", "listings", "withdraw", "123rf", "--reason", "test")
 	eventually(t, "the withdrawn is gone", func() bool {
@@ -68,8 +57,8 @@ func TestRealPlatforms(t *testing.T) {
 	})
 }
 
-// TestOlderKeys checks that keys from another system work after an import of their hashes, and that
-// an import is all or nothing.
+// TestOlderKeys checks that a key of another system works from the request after the import of its
+// hash, until the request after its revocation.
 func TestOlderKeys(t *testing.T) {
 	t.Parallel()
 	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none", "OPPORTUNITY_OLDER_KEYS=jb-[0-9a-z-]{20,60}")
@@ -81,11 +70,6 @@ func TestOlderKeys(t *testing.T) {
 	ask := func() int { return get(t, u.url, key, listPath).StatusCode }
 	require.Equal(t, http.StatusUnauthorized, ask())
 
-	out, errs, code := u.tryVerb(t, line+"\n"+strings.Replace(line, "developer", "gold", 1), "keys", "import", "-")
-	require.Equal(t, 1, code)
-	require.Empty(t, out)
-	require.Contains(t, errs, "line 2: tier: must be one of free, developer, commercial")
-	require.Contains(t, errs, "line 2: sha256: is on line 1 already")
 	require.Contains(t, u.verb(t, line, "keys", "import", "-"), "created 1, unchanged 0")
 	require.Contains(t, u.verb(t, line, "keys", "import", "-"), "created 0, unchanged 1")
 	require.Equal(t, http.StatusOK, ask(), "at once, although it was unknown before")

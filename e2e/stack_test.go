@@ -113,7 +113,8 @@ type assembly struct {
 func newAssembly(t testing.TB, at parts, services, settings []string) *assembly {
 	t.Helper()
 	s := &stack{
-		services: services, clocks: at.clocks, mail: t.TempDir(), settings: map[string][]string{}, databases: map[string]string{},
+		services: services, clocks: at.clocks, mail: t.TempDir(),
+		settings: map[string][]string{}, databases: map[string]string{},
 		links: map[[2]string]*link{}, relays: map[string]*storetest.Proxy{},
 	}
 	a := &assembly{stack: s, t: t, at: at, listen: map[string]string{}, addresses: map[string]string{}}

@@ -55,8 +55,8 @@ const (
 	pageCall    = "page"
 )
 
-// generous has limits that no poll of a commercial account reaches, and 20 calls in a minute for free
-// ones.
+// generous has limits that no poll of a commercial account reaches, and 20 calls in a minute for
+// free ones.
 const generous = "OPPORTUNITY_TIERS=commercial=10000/1000000/100,free=20/1000000/10"
 
 // newStackWithReaders returns a stack with the sample and generous limits, and callers.
@@ -199,14 +199,15 @@ func (tr *traffic) end() []sent {
 	return tr.calls
 }
 
-// episode is what callers saw of a fault.
+// episode holds the calls around a fault.
 type episode struct {
 	begin, end time.Time // of the fault
 	back       time.Time // when every kind of call succeeded again
 	calls      []sent    // also those before and after
 }
 
-// during makes calls while a fault lasts for n of them, and until every kind of call succeeds again.
+// during makes calls while a fault lasts for n of them, and until every kind of call succeeds
+// again.
 func (s *stack) during(t testing.TB, callers []caller, n int, fail, repair func()) (e episode) {
 	t.Helper()
 	tr := s.send(t, rate(), callers)
@@ -255,8 +256,8 @@ func (s sent) isLate() bool {
 	return campaign == 0 && s.status == http.StatusServiceUnavailable && !s.limited
 }
 
-// requireServed fails the test unless every call of a consumer got 200. Some may be late, as long as
-// most calls are served.
+// requireServed fails the test unless every call of a consumer got 200. Some may be late, as long
+// as most calls are served.
 func requireServed(t testing.TB, calls []sent, what string) {
 	t.Helper()
 	late := 0

@@ -159,6 +159,19 @@ func TestKilledFirstStart(t *testing.T) {
 	}
 }
 
+// TestSeedNone checks that --seed none starts empty, and that a later --seed sample does not change
+// that.
+func TestSeedNone(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	u := upWith(t, dir, "none")
+	require.Empty(t, list(t, u.url, u.keys[api.Commercial], listPath))
+	u.interrupt(t)
+	require.Zero(t, u.wait(t))
+	again := up(t, dir)
+	require.Empty(t, list(t, again.url, again.keys[api.Commercial], listPath))
+}
+
 // logged is the log of the process so far.
 func (u upProcess) logged(t testing.TB) string {
 	t.Helper()

@@ -54,7 +54,7 @@ func (c Config) Validate() error {
 	if c.URL == "" {
 		return nil // the "required" tag reports this
 	}
-	if _, _, err := c.open(); err != nil {
+	if _, _, err := c.dialector(); err != nil {
 		return err
 	}
 	if c.MaxConnections < 1 {
@@ -77,14 +77,11 @@ type DB struct {
 // Open creates a connection pool. It does not connect to Postgres yet, so a service can start
 // before its database.
 func Open(cfg Config, tel *telemetry.Telemetry) (*DB, error) {
-	dialect, dialector, err := cfg.open()
+	u, dialector, err := cfg.dialector()
 	if err != nil {
 		return nil, err
 	}
-	u, err := url.Parse(cfg.URL)
-	if err != nil {
-		return nil, err
-	}
+	dialect := dialector.Name()
 	if dialect == SQLite && cfg.Access != Full {
 		if _, err := os.Stat(u.Path); err != nil {
 			return nil, fmt.Errorf("no database: %w", err)
@@ -123,22 +120,22 @@ func Open(cfg Config, tel *telemetry.Telemetry) (*DB, error) {
 	return &DB{DB: orm, Dialect: dialect, Where: where, writes: accepted, pool: pool, allowOwner: cfg.AllowOwner}, nil
 }
 
-func (c Config) open() (dialect string, dialector gorm.Dialector, err error) {
-	u, err := url.Parse(c.URL)
-	if err != nil {
-		return "", nil, errors.New("OPPORTUNITY_DATABASE_URL is not a URL") // err would quote it, including the password
+// dialector returns the parsed URL and its dialector, whose name is Postgres or SQLite.
+func (c Config) dialector() (u *url.URL, dialector gorm.Dialector, err error) {
+	if u, err = url.Parse(c.URL); err != nil {
+		return nil, nil, errors.New("OPPORTUNITY_DATABASE_URL is not a URL") // err would quote it, including the password
 	}
 	switch u.Scheme {
 	case "postgres", "postgresql":
-		dialector, err := openPostgres(u, c.AllowPlaintext)
-		return Postgres, dialector, err
+		dialector, err = openPostgres(*u, c.AllowPlaintext)
+		return u, dialector, err
 	case "sqlite":
 		if u.Host != "" || !strings.HasPrefix(u.Path, "/") {
-			return "", nil, errors.New("OPPORTUNITY_DATABASE_URL must name an absolute file: sqlite:///path/file.db")
+			return nil, nil, errors.New("OPPORTUNITY_DATABASE_URL must name an absolute file: sqlite:///path/file.db")
 		}
-		return SQLite, sqlite.Open(sqliteDSN(u.Path, c.Access)), nil
+		return u, sqlite.Open(sqliteDSN(u.Path, c.Access)), nil
 	}
-	return "", nil, errors.New("OPPORTUNITY_DATABASE_URL must begin with postgres:// or sqlite://")
+	return nil, nil, errors.New("OPPORTUNITY_DATABASE_URL must begin with postgres:// or sqlite://")
 }
 
 // sqliteDSN returns the driver's name of the file. It sets recursive_triggers, because INSERT OR

@@ -23,7 +23,7 @@ const readOnly = "25006"
 // openPostgres returns the dialector of a postgres:// URL. If it names several servers, connections
 // go to the one that accepts writes. It returns an error for a URL that permits connections to
 // other machines without TLS, unless allowPlaintext is set.
-func openPostgres(u *url.URL, allowPlaintext bool) (gorm.Dialector, error) {
+func openPostgres(u url.URL, allowPlaintext bool) (gorm.Dialector, error) {
 	q := u.Query()
 	if q.Get("connect_timeout") == "" {
 		q.Set("connect_timeout", "2")

@@ -74,9 +74,9 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (s *site) send(method, path string, form url.Values, header http.Header) *httptest.ResponseRecorder {
+func (s *site) send(method string, form url.Values, header http.Header) *httptest.ResponseRecorder {
 	s.t.Helper()
-	r := httptest.NewRequestWithContext(s.t.Context(), method, path, strings.NewReader(form.Encode()))
+	r := httptest.NewRequestWithContext(s.t.Context(), method, "/account/x", strings.NewReader(form.Encode()))
 	r.Header = header.Clone()
 	if r.Header == nil {
 		r.Header = http.Header{}
@@ -95,7 +95,7 @@ func (s *site) send(method, path string, form url.Values, header http.Header) *h
 func (s *site) get(view pages.View) *httptest.ResponseRecorder {
 	s.t.Helper()
 	s.view = view
-	return s.send(http.MethodGet, "/account/x", nil, nil)
+	return s.send(http.MethodGet, nil, nil)
 }
 
 func TestEveryResponseHasTheHeaders(t *testing.T) {
@@ -140,11 +140,11 @@ func TestFormsOfOtherSitesAreRejected(t *testing.T) {
 		{"Origin": {"https://evil.example"}}, {"Sec-Fetch-Site": {"cross-site"}}, {"Sec-Fetch-Site": {"same-site"}},
 		{"Origin": {"null"}},
 	} {
-		w := s.send(http.MethodPost, "/account/x", url.Values{}, from)
+		w := s.send(http.MethodPost, url.Values{}, from)
 		require.Equal(t, http.StatusForbidden, w.Code)
 		require.Contains(t, w.Body.String(), "another site")
 	}
-	require.Equal(t, http.StatusOK, s.send(http.MethodPost, "/account/x", url.Values{},
+	require.Equal(t, http.StatusOK, s.send(http.MethodPost, url.Values{},
 		http.Header{"Origin": {publicURL}}).Code)
 }
 
@@ -153,7 +153,7 @@ func TestTooLargeFormsAreRejected(t *testing.T) {
 	s.view = pages.View{Template: "shown"}
 	big := url.Values{"x": {strings.Repeat("x", 65<<10)}}
 	require.Equal(t, http.StatusInternalServerError,
-		s.send(http.MethodPost, "/account/x", big, http.Header{"Origin": {publicURL}}).Code)
+		s.send(http.MethodPost, big, http.Header{"Origin": {publicURL}}).Code)
 	require.Contains(t, s.log.String(), "The form could not be read.")
 }
 
@@ -200,7 +200,7 @@ func TestHeadHasNoBody(t *testing.T) {
 	for _, view := range []pages.View{{Template: "shown"}, {Template: "none"},
 		{Stream: func(w io.Writer) error { _, err := io.WriteString(w, "a"); return err }}} {
 		s.view = view
-		head := s.send(http.MethodHead, "/account/x", nil, nil)
+		head := s.send(http.MethodHead, nil, nil)
 		require.Empty(t, head.Body.String())
 		require.Equal(t, s.get(view).Code, head.Code)
 	}

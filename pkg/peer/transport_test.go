@@ -88,17 +88,18 @@ func newTransport(t *testing.T, headerTimeout time.Duration) *Transport {
 	return transport
 }
 
-func send(t *testing.T, via http.RoundTripper, method, url, body string) (*http.Response, string, error) {
+// send sends a request and reads the response to its end.
+func send(t *testing.T, via http.RoundTripper, method, url, body string) (*http.Response, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	require.NoError(t, err)
 	resp, err := via.RoundTrip(r)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	return resp, string(text), err
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp, err
 }
 
 func TestNoCallerGetsTheResponseOfAnother(t *testing.T) {
@@ -168,7 +169,7 @@ func TestNoCallerGetsTheResponseOfAnother(t *testing.T) {
 				all.Go(func() {
 					for k := range 10 {
 						path := fmt.Sprintf("/%d-%d", i, k)
-						resp, _, err := send(t, transport, []string{http.MethodGet, http.MethodHead}[k%2], url+path, "")
+						resp, err := send(t, transport, []string{http.MethodGet, http.MethodHead}[k%2], url+path, "")
 						if err == nil && resp.Header.Get(pathHeader) != path {
 							t.Errorf("request for %s got the response to %q", path, resp.Header.Get(pathHeader))
 						}
@@ -207,12 +208,12 @@ func TestConnectionOfAnotherResponseIsClosed(t *testing.T) {
 				s.send(whole(r))
 			})
 			transport := newTransport(t, 0)
-			_, _, err := send(t, transport, http.MethodGet, url, "")
+			_, err := send(t, transport, http.MethodGet, url, "")
 			require.NoError(t, err)
-			_, _, err = send(t, transport, c.method, url, map[bool]string{true: "body"}[c.method == http.MethodPost])
+			_, err = send(t, transport, c.method, url, map[bool]string{true: "body"}[c.method == http.MethodPost])
 			require.ErrorIs(t, err, errOtherResponse)
 			<-(<-sessions).closed
-			_, _, err = send(t, transport, http.MethodGet, url, "")
+			_, err = send(t, transport, http.MethodGet, url, "")
 			require.NoError(t, err)
 			require.Equal(t, 3, requests, "the request is not repeated")
 			require.Len(t, sessions, 1)
@@ -261,10 +262,10 @@ func TestReadsAreRepeatedOnceOnAnotherConnection(t *testing.T) {
 			}
 			transport := newTransport(t, limit)
 			if name == "kept, then closed" {
-				_, _, err := send(t, transport, http.MethodGet, url, "")
+				_, err := send(t, transport, http.MethodGet, url, "")
 				require.NoError(t, err)
 			}
-			_, _, err := send(t, transport, c.method, url, c.body)
+			_, err := send(t, transport, c.method, url, c.body)
 			require.Equal(t, c.fails, err != nil, "%v", err)
 			require.Equal(t, int64(c.requests), requests.Load())
 		})
@@ -280,7 +281,7 @@ func TestReadsAreRepeatedOnceOnAnotherConnection(t *testing.T) {
 			}
 			return dial(ctx, network, address)
 		}
-		_, _, err := send(t, transport, http.MethodGet, url, "")
+		_, err := send(t, transport, http.MethodGet, url, "")
 		require.NoError(t, err)
 	})
 }

@@ -358,7 +358,7 @@ func (s *service) handledByAPerson(t *testing.T) {
 	_, id := b.obtain("Website")
 	_, _ = b.secret(b.Post("/account/keys/" + id + "/rotate"))
 	b.Post("/account/keys/"+id+"/name", "name", ours.Key).Shows(http.StatusUnprocessableEntity)
-	b.requestKey("name", "x", "useCase", "instead of "+ours.Key).Shows(http.StatusUnprocessableEntity)
+	b.Post("/account/keys/new", "name", "x", "useCase", "instead of "+ours.Key).Shows(http.StatusUnprocessableEntity)
 	for _, key := range []string{ours.Key, older} {
 		require.NotContains(t, b.connect(key+"x").Shows(http.StatusUnprocessableEntity, "This key is unknown").Body, key)
 		b.connect(key).Leads("/account/keys")

@@ -140,7 +140,7 @@ func TestAClosedAccountIsFinal(t *testing.T) {
 		b := svc.browser()
 		b.signUp("ada@example.org")
 		key, _ := b.obtain("Mine")
-		pending := b.ask("Another")
+		pending := b.RequestKey("Another", api.TermsVersion)
 		b.Post("/account/security/close", "email", "ada@example.org").Leads("/account/sign-in")
 
 		other := svc.browser()

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -404,26 +403,12 @@ func (s *service) mail(to, template string, n int) received {
 	return found[n-1]
 }
 
-var links = regexp.MustCompile(`https://api\.example(/account/[^\s")]+)`)
-
 // links returns the paths in a mail.
-func (m received) links() (paths []string) {
-	for _, l := range links.FindAllStringSubmatch(m.plain, -1) {
-		paths = append(paths, l[1])
-	}
-	return paths
-}
+func (m received) links() []string { return testkit.Links(m.plain) }
 
 // askFor submits an address to a page and returns the link sent by mail.
 func (b *browser) askFor(path, email, template string, n int) string {
 	b.svc.t.Helper()
 	require.Equal(b.svc.t, http.StatusSeeOther, b.Post(path, "email", email).Status)
 	return b.svc.mail(email, template, n).links()[0]
-}
-
-// confirm follows the link of a mail and chooses the password.
-func (b *browser) confirm(link string) {
-	b.svc.t.Helper()
-	form := b.Get(link).Shows(http.StatusOK, "Choose a password")
-	b.Post("/account/confirm", "token", testkit.Token(form), "password", testkit.Password).Leads("/account/authenticator")
 }

@@ -233,59 +233,18 @@ func TestAccess(t *testing.T) {
 	})
 }
 
-var (
-	requestIDs = regexp.MustCompile(`req_[0-9a-f]{32}`)
-	secrets    = regexp.MustCompile(`oda_(live|test)_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}`)
-)
-
-// requestKey submits a key request and accepts the terms of use.
-func (b *browser) requestKey(fields ...string) testkit.Page {
-	return b.Post("/account/keys/new", append(fields, "terms", "accepted", "termsVersion", api.TermsVersion)...)
-}
-
-// ask requests a key and returns the ID of the request.
-func (b *browser) ask(name string) string {
-	t := b.svc.t
-	t.Helper()
-	before := b.requests()
-	p := b.requestKey("name", name, "useCase", "a job board for Ontario")
-	require.Equal(t, http.StatusSeeOther, p.Status, "%s", p.Body)
-	for _, r := range b.requests() {
-		if !strings.Contains(strings.Join(before, " "), r) {
-			return r
-		}
-	}
-	t.Fatal("the request is not on the page of keys")
-	return ""
-}
-
-func (b *browser) requests() []string { return unique(requestIDs, b.Get("/account/keys").Body) }
-
-func unique(of *regexp.Regexp, text string) (found []string) {
-	seen := map[string]bool{}
-	for _, id := range of.FindAllString(text, -1) {
-		if !seen[id] {
-			found, seen[id] = append(found, id), true
-		}
-	}
-	return found
-}
-
 // secret returns the key shown on a page, and its ID.
 func (b *browser) secret(p testkit.Page) (key, id string) {
-	t := b.svc.t
-	t.Helper()
-	require.Equal(t, http.StatusOK, p.Status, "%s", p.Body)
-	found := unique(secrets, p.Body)
-	require.Len(t, found, 1)
-	b.svc.keys = append(b.svc.keys, found[0])
-	return found[0], b.svc.principal(found[0]).Key
+	b.svc.t.Helper()
+	key = testkit.NewKey(p)
+	b.svc.keys = append(b.svc.keys, key)
+	return key, b.svc.principal(key).Key
 }
 
 // obtain requests a key, has it approved and collects it.
 func (b *browser) obtain(name string) (key, id string) {
 	b.svc.t.Helper()
-	r := b.ask(name)
+	r := b.RequestKey(name, api.TermsVersion)
 	b.svc.decide(r, "approve", nil)
 	return b.secret(b.Post("/account/keys/requests/" + r + "/collect"))
 }
@@ -597,12 +556,6 @@ func TestTheLastMinuteOfAConnectedKeyCountsForItsNewAccount(t *testing.T) {
 	})
 }
 
-// restore restores a day missing in Redis, as the gateway requests before it charges anything.
-func (s *service) restore(day string) {
-	s.t.Helper()
-	require.Equal(s.t, http.StatusNoContent, s.do(http.MethodPost, "/internal/v1/usage/"+day+"/restore", nil).Status)
-}
-
 func TestAPersonSignsUpAndIn(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, clock := s.startAt(t, begin)
@@ -617,7 +570,7 @@ func TestAPersonSignsUpAndIn(t *testing.T) {
 			Shows(http.StatusUnprocessableEntity, "12 characters")
 		require.NotContains(t, short.Body, `"short"`, "what was typed as a password is not sent back")
 		require.Empty(t, b.Cookies["__Host-session"])
-		b.confirm(link)
+		b.Confirm(link)
 		b.other().Get(link).Shows(http.StatusGone, "has expired")
 		b.other().Post("/account/confirm", "token", testkit.Token(form), "password", testkit.Password).Shows(http.StatusGone)
 

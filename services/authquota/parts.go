@@ -98,7 +98,7 @@ func (p *parts) addLoops(r *service.Runtime) {
 	}
 	loop("cleanup", time.Hour, p.deleteExpired)
 	loop("usage moves", keyusage.MoveInterval, func(ctx context.Context) error { return p.counters.DeliverMoves(ctx, "") })
-	loop("request log", time.Minute, keyusage.NewRequestLog(p.db).Prune)
+	loop("request log", time.Minute, keyusage.NewStore(p.db).PruneRequests)
 	r.Every(service.Loop{Name: "mail server", Interval: mailCheckInterval, Do: p.mails.Check})
 	loop("sealing", time.Hour, p.reseal)
 	// also while set back
@@ -157,7 +157,7 @@ func newPages(cfg Config, s settings, p *parts, errors problem.Writer) (*account
 func newAPI(cfg Config, s settings, p *parts, errors problem.Writer, ready http.Handler) http.Handler {
 	return httpapi.API{
 		People: people.NewStore(p.db), Keys: keys.NewStore(p.db), Plans: plan.NewStore(p.db), Usage: keyusage.NewStore(p.db),
-		RequestLog: keyusage.NewRequestLog(p.db), Notices: p.notices, Epochs: p.epochs, Counters: p.counters,
+		Notices: p.notices, Epochs: p.epochs, Counters: p.counters,
 		Tiers: s.tiers, Peppers: s.peppers, OlderKeys: s.older, Errors: errors, Now: cfg.Now,
 		Shared: api.SharedSettings{
 			Tiers: s.tiers.List(), Peppers: apikey.Fingerprints(s.peppers), OlderKeys: cfg.OlderKeys,

@@ -63,9 +63,8 @@ func (c *components) serve(cfg Config) {
 		Log: c.Log, Count: c.metrics.push, SetPending: c.metrics.setPending,
 	})
 	c.reconciler.OnChange = c.pusher.Wake
-	c.sales = sales.Sales{Store: c.store, Processor: c.processor, Reconciler: c.reconciler}
-	c.webhook = &httpapi.Webhook{Stripe: c.stripe, Reconciler: c.reconciler, Now: c.Now, Log: c.Log,
-		Count: c.metrics.webhook}
+	c.sales = sales.Sales{Reconciler: c.reconciler}
+	c.webhook = &httpapi.Webhook{Reconciler: c.reconciler, Stripe: c.stripe, Count: c.metrics.webhook}
 	c.pushAgain(authquota, c.guard)
 }
 

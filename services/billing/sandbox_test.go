@@ -119,8 +119,7 @@ func TestSandboxSellsPlan(t *testing.T) {
 		status, _, page = s.send(http.MethodPost, portal, form("act", "past-the-end", "subscription", id))
 		require.Equal(t, http.StatusSeeOther, status, page)
 		s.waitForEntitlement("the end", func(e api.Entitlement) bool {
-			return e.PaidUntil != nil &&
-				!e.PaidUntil.After(time.Now())
+			return e.PaidUntil != nil && !e.PaidUntil.After(time.Now())
 		})
 	})
 }

@@ -85,11 +85,20 @@ func newAuthquota(t testing.TB, counters *redis.Client) *fakeAuthquota {
 	return a
 }
 
+// reads decodes the body of a request. It responds with 401 and reports false if the request lacks
+// the gateway's token.
+func (a *fakeAuthquota) reads(w http.ResponseWriter, r *http.Request, body any) bool {
+	if r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.Gateway) ||
+		json.NewDecoder(r.Body).Decode(body) != nil {
+		w.WriteHeader(http.StatusUnauthorized)
+		return false
+	}
+	return true
+}
+
 func (a *fakeAuthquota) principal(w http.ResponseWriter, r *http.Request) {
 	var q api.PrincipalQuery
-	if r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.Gateway) ||
-		json.NewDecoder(r.Body).Decode(&q) != nil {
-		w.WriteHeader(http.StatusUnauthorized)
+	if !a.reads(w, r, &q) {
 		return
 	}
 	a.mu.Lock()
@@ -158,25 +167,15 @@ func (a *fakeAuthquota) settings(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(a.shared)
 }
 
-// receive decodes a batch. It reports false for a batch without the internal token, and drops the
-// connection while authquota is down.
-func (a *fakeAuthquota) receive(w http.ResponseWriter, r *http.Request, batch any) bool {
+// acceptUsage counts a batch once, by its id.
+func (a *fakeAuthquota) acceptUsage(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.down {
 		panic(http.ErrAbortHandler)
 	}
-	if r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.Gateway) ||
-		json.NewDecoder(r.Body).Decode(batch) != nil {
-		w.WriteHeader(http.StatusUnauthorized)
-		return false
-	}
-	return true
-}
-
-func (a *fakeAuthquota) acceptUsage(w http.ResponseWriter, r *http.Request) {
 	var batch api.UsageBatch
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.receive(w, r, &batch) {
+	if !a.reads(w, r, &batch) {
 		return
 	}
 	a.batches[batch.ID]++

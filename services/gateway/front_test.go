@@ -13,7 +13,8 @@ import (
 // Neither waits for another service.
 func TestFrontAndStatusPage(t *testing.T) {
 	w := newEnvironment(t)
-	w.catalog.overview = `{"generatedAt":"2026-11-22T12:00:00Z","categories":[{"category":"online","statuses":{"verified":7}}]}`
+	w.catalog.overview = "{" +
+		`"generatedAt":"2026-11-22T12:00:00Z","categories":[{"category":"online","statuses":{"verified":7}}]}`
 	w.history.Close()
 	gw, key := w.start(), w.authquota.issue("acc_a", developer)
 	require.Equal(t, http.StatusOK, gw.get(t, key).status)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -96,51 +95,35 @@ func waitForSample(ctx context.Context, as gateway.Config) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
+	catalog := peer.New(as.CatalogURL, as.Tokens.For(peer.Catalog), consumer{})
+	history := peer.New(as.HistoryURL, as.Tokens.For(peer.History), consumer{})
 	for {
 		var list api.OpportunityList
 		var events api.EventList
-		err := errors.Join(
-			getAsConsumer(ctx, as.CatalogURL+"/api/v1/opportunities?verified=true&limit=1", as.Tokens.For(peer.Catalog), &list),
-			getAsConsumer(ctx, as.HistoryURL+"/api/v1/opportunities/"+reviewed+"/history", as.Tokens.For(peer.History), &events))
+		err := errors.Join(catalog.Get(ctx, "/api/v1/opportunities?verified=true&limit=1", &list),
+			history.Get(ctx, "/api/v1/opportunities/"+reviewed+"/history", &events))
 		if err == nil && list.Pagination.Total == verified {
 			return
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }
 
-// getAsConsumer sends a service the request that the gateway would send for a caller with full
-// access.
-func getAsConsumer(ctx context.Context, url, token string, out any) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
+// consumer sends requests as the gateway does for a caller with full access.
+type consumer struct{}
+
+func (consumer) RoundTrip(r *http.Request) (*http.Response, error) {
 	highest := api.Tiers[len(api.Tiers)-1]
 	caller, err := json.Marshal(api.Caller{Tier: highest.Tier, PageSize: highest.Limits.PageSize,
 		History: highest.Limits.History})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set(api.CallerHeader, string(caller))
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("status %s", resp.Status)
-	}
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(body, out)
+	r = r.Clone(r.Context())
+	r.Header.Set(api.CallerHeader, string(caller))
+	return http.DefaultTransport.RoundTrip(r)
 }

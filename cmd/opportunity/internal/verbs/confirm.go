@@ -39,8 +39,8 @@ func agree(in *bufio.Reader, out io.Writer) error {
 	}
 }
 
-// asksFirst adds the flag --yes to a command, without which it asks a person at a terminal to confirm
-// what is about to happen. Without a terminal it does not ask: scripts need no --yes.
+// asksFirst adds the flag --yes to a command, without which it asks a person at a terminal to
+// confirm what is about to happen. Without a terminal it does not ask: scripts need no --yes.
 func asksFirst(c *cobra.Command, what func(args []string) string) *cobra.Command {
 	yes := c.Flags().Bool("yes", false, "skip the confirmation")
 	work := c.RunE

@@ -15,7 +15,7 @@ import (
 )
 
 func (v *verbs) history() *cobra.Command {
-	c := &cobra.Command{Use: "history", Short: "Show what was known about a listing, and prove that nobody changed it"}
+	c := &cobra.Command{Use: "history", Short: "Show what was known about a listing, and prove that it is unchanged"}
 	var at string
 	showAt := &cobra.Command{
 		Use:   "show ID",

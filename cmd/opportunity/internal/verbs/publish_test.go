@@ -21,11 +21,11 @@ func TestPublishingManyAsksFirst(t *testing.T) {
 		require.Equal(t, 1, strings.Count(sent.String(), "POST"), "nothing was published")
 		require.Contains(t, sent.String(), "/listings/publish?dryRun=true ")
 	}
-	c, sent := admin(t, http.StatusOK, `{"applied":true,"updated":1,"published":1,"refused":[]}`)
+	c, _ := admin(t, http.StatusOK, `{"applied":true,"updated":1,"published":1,"refused":[]}`)
 	_, _, err := verb(t, c.URL, "", "listings", "publish", "a", "b")
 	require.NoError(t, err, "only one of them would become public")
 
-	c, sent = admin(t, http.StatusOK,
+	c, sent := admin(t, http.StatusOK,
 		`{"refused":[{"line":2,"id":"b","problems":[{"path":"sources","message":"a published listing needs at least one"}]}]}`)
 	_, errs, err := verb(t, c.URL, "", "listings", "publish", "a", "b")
 	require.ErrorContains(t, err, "nothing was changed")

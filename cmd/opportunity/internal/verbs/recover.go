@@ -36,35 +36,52 @@ For databases on Postgres, run the verb "recover" of the service with its settin
 recover".`,
 	}
 	c.AddCommand(
-		v.recovery("history", "Continue with the events that the restored history has", `Continue with a
+		v.recoverService("history", "Continue with the events that the restored history has", `Continue with a
 history that was restored from an older backup.
 
 --accept gives up what is missing. The catalog copies all statuses again, and the log continues
-under another name: everyone with a later checkpoint can see that events were lost.`, v.recoverHistory),
-		v.recovery("catalog", "Continue with the listings that the restored catalog has", `Continue with a
+under another name: everyone with a later checkpoint can see that events were lost.`, recovery(history.ProofConfig, history.Recover)),
+		v.recoverService("catalog", "Continue with the listings that the restored catalog has", `Continue with a
 catalog that was restored from an older backup.
 
 --accept gives up what is missing. Records that the history knows as withdrawn since then stay
 withdrawn: the log of the catalog names them. Import a newer export of the listings afterwards, if
-you have one.`, v.recoverCatalog),
-		v.recovery("authquota", "Continue with the accounts that the restored database has", `Continue
+you have one.`, recovery(catalog.RecoverConfig, catalog.Recover)),
+		v.recoverService("authquota", "Continue with the accounts that the restored database has", `Continue
 with accounts and keys that were restored from an older backup.
 
 --accept gives up what is missing. Accounts that have changed since the backup lose their keys,
 sessions, passwords and second factors: their people sign in by resetting the password. Suspended
-accounts stay suspended, and closed ones closed.`, v.recoverAuthquota),
-		v.recovery("billing", "Read all subscriptions from the payment processor, and continue with those", `Continue
+accounts stay suspended, and closed ones closed.`, v.withRedis),
+		v.recoverService("billing", "Read all subscriptions from the payment processor, and continue with those", `Continue
 with a billing database that was restored from an older backup.
 
 --accept reads every subscription from the payment processor, those of unknown customers included,
 and closes open checkout pages. If the processor fails, nothing is accepted: run the command again.
-The sandbox of "up" is in the same database: purchases since the backup are lost.`, v.recoverBilling),
+The sandbox of "up" is in the same database: purchases since the backup are lost.`, recovery(inSandbox, billing.Recover)),
 	)
 	return c
 }
 
-func (v *verbs) recovery(name, short, long string,
-	do func(ctx context.Context, decision service.Recovery, out io.Writer) error) *cobra.Command {
+// settings returns the value of a setting, and whether it is set.
+type settings = func(name string) (string, bool)
+
+// recovery returns the function of a service that carries out a decision with the settings that it
+// loads.
+func recovery[C any](load func(settings) (C, error),
+	run func(context.Context, C, service.Recovery, io.Writer) error,
+) func(context.Context, settings, service.Recovery, io.Writer) error {
+	return func(ctx context.Context, lookup settings, decision service.Recovery, out io.Writer) error {
+		cfg, err := load(lookup)
+		if err != nil {
+			return err
+		}
+		return run(ctx, cfg, decision, out)
+	}
+}
+
+func (v *verbs) recoverService(name, short, long string,
+	do func(context.Context, settings, service.Recovery, io.Writer) error) *cobra.Command {
 	var accept, current bool
 	c := &cobra.Command{
 		Use: name + " --accept | --current", Short: short, Args: cobra.NoArgs, Example: "  opportunity recover " + name +
@@ -80,8 +97,12 @@ func (v *verbs) recovery(name, short, long string,
 			if decision.Operator == "" {
 				return adminapi.ErrNoActor
 			}
+			_, lookup, err := v.database(name)
+			if err != nil {
+				return err
+			}
 			out := cmd.OutOrStdout()
-			return decision.Run(out, func() error { return do(cmd.Context(), decision, out) })
+			return decision.Run(out, func() error { return do(cmd.Context(), lookup, decision, out) })
 		},
 	}
 	c.Flags().BoolVar(&accept, "accept", false, "give up what is missing")
@@ -89,57 +110,26 @@ func (v *verbs) recovery(name, short, long string,
 	return c
 }
 
-func (v *verbs) recoverHistory(ctx context.Context, decision service.Recovery, out io.Writer) error {
-	_, cfg, err := v.historyConfig()
-	if err != nil {
-		return err
-	}
-	return history.Recover(ctx, cfg, decision, out)
-}
-
-func (v *verbs) recoverCatalog(ctx context.Context, decision service.Recovery, out io.Writer) error {
-	_, lookup, err := v.database("catalog")
-	if err != nil {
-		return err
-	}
-	cfg, err := catalog.RecoverConfig(lookup)
-	if err != nil {
-		return err
-	}
-	return catalog.Recover(ctx, cfg, decision, out)
-}
-
-func (v *verbs) recoverAuthquota(ctx context.Context, decision service.Recovery, out io.Writer) error {
-	database, lookup, err := v.database("authquota")
-	if err != nil {
-		return err
-	}
+// withRedis recovers authquota with the Redis of the data directory.
+func (v *verbs) withRedis(ctx context.Context, lookup settings, decision service.Recovery, out io.Writer) error {
 	redis, err := embedded.Start("127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	defer redis.Close()
-	if err := redis.Load(filepath.Join(filepath.Dir(database), RedisFile)); err != nil {
+	if err := redis.Load(filepath.Join(v.dataDir, RedisFile)); err != nil {
 		return err
 	}
-	cfg, err := authquota.RecoverConfig(with(lookup, "OPPORTUNITY_REDIS_URL", redis.URL()))
-	if err != nil {
-		return err
-	}
-	return authquota.Recover(ctx, cfg, decision, out)
+	lookup = with(lookup, "OPPORTUNITY_REDIS_URL", redis.URL())
+	return recovery(authquota.RecoverConfig, authquota.Recover)(ctx, lookup, decision, out)
 }
 
-func (v *verbs) recoverBilling(ctx context.Context, decision service.Recovery, out io.Writer) error {
-	_, lookup, err := v.database("billing")
-	if err != nil {
-		return err
+// inSandbox loads the settings of billing, whose processor is the sandbox unless another one is set,
+// as in up.
+func inSandbox(lookup settings) (billing.Config, error) {
+	const name = "OPPORTUNITY_BILLING_PROCESSOR"
+	if _, set := lookup(name); !set {
+		lookup = with(lookup, name, billing.Sandbox)
 	}
-	if _, set := lookup("OPPORTUNITY_BILLING_PROCESSOR"); !set { // as in up
-		lookup = with(lookup, "OPPORTUNITY_BILLING_PROCESSOR", billing.Sandbox)
-	}
-	cfg, err := billing.RecoverConfig(lookup)
-	if err != nil {
-		return err
-	}
-	return billing.Recover(ctx, cfg, decision, out)
+	return billing.RecoverConfig(lookup)
 }

@@ -32,7 +32,7 @@ func (v *verbs) verify() *cobra.Command {
 	var against []string
 	c := &cobra.Command{
 		Use:   "verify",
-		Short: `Prove that nobody changed the events in the data directory of "opportunity up"`,
+		Short: `Prove that the events in the data directory of "opportunity up" are unchanged`,
 		Long: `Prove the verification events in the data directory of "opportunity up" against its log,
 and against checkpoints that you saved elsewhere. It reads the files and changes nothing; "up" may
 be running.
@@ -104,7 +104,7 @@ func (v *verbs) historyConfig() (file string, cfg history.Config, err error) {
 }
 
 // with returns settings in which a variable has a value, and is unset if that is empty.
-func with(lookup func(string) (string, bool), variable, value string) func(string) (string, bool) {
+func with(lookup settings, variable, value string) settings {
 	return func(name string) (string, bool) {
 		if name == variable {
 			return value, value != ""
@@ -114,7 +114,7 @@ func with(lookup func(string) (string, bool), variable, value string) func(strin
 }
 
 // database returns the database file of a service in the data directory, and settings that use it.
-func (v *verbs) database(service string) (file string, lookup func(string) (string, bool), err error) {
+func (v *verbs) database(service string) (file string, lookup settings, err error) {
 	dir, err := filepath.Abs(v.dataDir)
 	if err != nil {
 		return "", nil, err

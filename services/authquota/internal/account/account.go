@@ -2,8 +2,8 @@
 //
 // An Account holds keys. Its Standing, a granted tier and paid entitlements, gives its tier at a
 // time; a TierTable has the limits of each tier. A Change is an operator's: Suspend, Resume or
-// Grant. An account is final once its person closed it (Closed) or it was merged into another
-// (Merged). AcceptTerms records which terms of use it has accepted.
+// Grant. An account is final once its person closed it or it was merged into another. AcceptTerms
+// records which terms of use it has accepted.
 package account
 
 import (
@@ -76,18 +76,6 @@ func CheckID(id string) error {
 
 // NotFound returns the error for an unknown account ID.
 func NotFound() error { return problem.NoSuch("account") }
-
-// Merged returns the error for a change to an account that was merged into another one.
-func Merged(into string) error {
-	return problem.New(problem.NotFound, "This account was merged into %s.", into)
-}
-
-// Closed returns the error for a change to an account that its person closed at.
-func Closed(at time.Time) error {
-	return problem.New(problem.InvalidParameter,
-		"This account was closed on %s. Closing is final: it cannot get keys or a tier, and cannot be suspended or resumed.",
-		FormatTime(at))
-}
 
 // Change is an operator's change to an account.
 type Change struct {
@@ -244,14 +232,16 @@ func Lock(tx *accountdb.Tx, id string) (Account, error) {
 	case err != nil:
 		return a, err
 	case a.MergedInto != "":
-		return a, Merged(a.MergedInto)
+		return a, problem.New(problem.NotFound, "This account was merged into %s.", a.MergedInto)
 	}
 	paid, err := Paid(tx.DB, id)
 	if err == nil {
 		a.ClosedAt, err = closedAt(tx, id)
 	}
 	if a.Paid = paid[id]; a.ClosedAt != nil {
-		err = Closed(*a.ClosedAt)
+		err = problem.New(problem.InvalidParameter,
+			"This account was closed on %s. Closing is final: it cannot get keys or a tier, and cannot be suspended or resumed.",
+			FormatTime(*a.ClosedAt))
 	}
 	return a, err
 }
@@ -393,12 +383,6 @@ type Acceptance struct {
 	Accepted bool   // the form showed this version and it was accepted
 }
 
-// TermsNotAccepted returns the error for a key whose account has not accepted the terms of use in
-// effect.
-func TermsNotAccepted() error {
-	return problem.New(problem.InvalidParameter, "Accept the terms of use to get a key.")
-}
-
 type termsRow struct {
 	AccountID  string `gorm:"primaryKey"`
 	Version    string `gorm:"primaryKey"`
@@ -418,7 +402,7 @@ func LastTerms(db *gorm.DB, accountID string) (*api.AcceptedTerms, error) {
 }
 
 // AcceptTerms records that an account, which must be locked, accepts the terms of use. It returns
-// TermsNotAccepted if the account has not accepted the version in effect, neither now nor last.
+// an error if the account has not accepted the version in effect, neither now nor last.
 func AcceptTerms(tx *accountdb.Tx, accountID string, terms Acceptance) error {
 	last, err := LastTerms(tx.DB, accountID)
 	switch {
@@ -427,7 +411,7 @@ func AcceptTerms(tx *accountdb.Tx, accountID string, terms Acceptance) error {
 	case last != nil && last.Version == terms.Version:
 		return nil
 	case !terms.Accepted:
-		return TermsNotAccepted()
+		return problem.New(problem.InvalidParameter, "Accept the terms of use to get a key.")
 	}
 	row := termsRow{AccountID: accountID, Version: terms.Version, AcceptedAt: database.Micros(tx.Now)}
 	if err := tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&row).Error; err != nil {

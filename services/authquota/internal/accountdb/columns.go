@@ -12,9 +12,9 @@ import (
 )
 
 // column stores a field of a type that the features share with their pages, tagged
-// serializer:column: a time as microseconds since 1970 UTC, a duration as microseconds, and an empty text or zero
-// duration as NULL. It applies to rows that gorm writes and reads; a map of updates has the stored
-// values.
+// serializer:column: a time as microseconds since 1970 UTC, a duration as microseconds, and an
+// empty text or zero duration as NULL. It applies to rows that gorm writes and reads; a map of
+// updates has the stored values.
 type column struct{}
 
 func init() { schema.RegisterSerializer("column", column{}) }

@@ -64,12 +64,11 @@ const siteName = "Opportunity Data API"
 type Pages struct {
 	Config
 
-	People     *people.Store
-	Keys       *keys.Store
-	Usage      *keyusage.Store
-	RequestLog *keyusage.RequestLog
-	Notices    *notices.Store
-	Plans      *plan.Store
+	People  *people.Store
+	Keys    *keys.Store
+	Usage   *keyusage.Store
+	Notices *notices.Store
+	Plans   *plan.Store
 
 	kit          *pages.Kit
 	relyingParty credential.PasskeySite
@@ -84,9 +83,10 @@ var files embed.FS
 // New returns Pages that are ready to serve.
 func New(c Config) (*Pages, error) {
 	p := &Pages{
-		Config: c, relyingParty: credential.PasskeysAt(c.PublicURL, siteName), opens: map[string]bool{}, signUps: newSignUps(),
-		People: people.NewStore(c.DB), Keys: keys.NewStore(c.DB), Usage: keyusage.NewStore(c.DB),
-		RequestLog: keyusage.NewRequestLog(c.DB), Notices: notices.NewStore(c.DB, c.Tiers), Plans: plan.NewStore(c.DB),
+		Config: c, relyingParty: credential.PasskeysAt(c.PublicURL, siteName), opens: map[string]bool{},
+		signUps: newSignUps(),
+		People:  people.NewStore(c.DB), Keys: keys.NewStore(c.DB), Usage: keyusage.NewStore(c.DB),
+		Notices: notices.NewStore(c.DB, c.Tiers), Plans: plan.NewStore(c.DB),
 	}
 	var err error
 	if p.description, err = apidoc.Published(); err != nil {
@@ -155,6 +155,14 @@ func (p *Pages) respond(v *Visit, level access, handle handler) (pages.View, err
 	elsewhere, err := p.enter(v, level)
 	if err != nil || elsewhere != "" {
 		return pages.View{Redirect: elsewhere}, err
+	}
+	if id := v.Param("key"); id != "" {
+		err = keys.CheckID(id)
+	} else if id := v.Param("request"); id != "" {
+		err = keys.CheckRequestID(id)
+	}
+	if err != nil {
+		return pages.View{}, err
 	}
 	return handle(v)
 }

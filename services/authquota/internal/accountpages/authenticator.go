@@ -20,47 +20,36 @@ type seedForm struct {
 	URI     template.URL // for an app on the same phone
 }
 
-// newSeedForm returns the form with the browser's seed. It skips drawing the QR code for HEAD
-// requests.
-func (p *Pages) newSeedForm(v *Visit) (seedForm, people.NewSeed, error) {
-	if v.Request.Method == http.MethodHead {
-		return seedForm{}, people.NewSeed{}, nil
-	}
-	seed, err := p.People.NewSeed(v.ctx(), v.Session)
-	if err != nil {
-		return seedForm{}, seed, err
-	}
-	uri := credential.SeedURI(seed.Seed, v.Person.Email, siteName)
-	png, err := credential.SeedQR(uri)
-	image := "data:image/png;base64," + base64.StdEncoding.EncodeToString(png)
-	return seedForm{
-		QR:      template.URL(image), //nolint:gosec // our own
-		Grouped: credential.GroupSeed(seed.Seed),
-		URI:     template.URL(uri), //nolint:gosec // made of escaped parts
-	}, seed, err
-}
-
 func (p *Pages) authenticatorForm(v *Visit) (pages.View, error) {
 	if v.Person.AuthenticatorConfirmed {
 		return pages.View{Redirect: "/account/sign-in/code"}, nil
 	}
-	page, _, err := p.seedPage(v)
-	return page, err
+	return p.showSeed(v, pages.View{Template: "authenticator", Title: "Set up an authenticator"})
 }
 
 func (p *Pages) replaceForm(v *Visit) (pages.View, error) {
-	page, _, err := p.seedPage(v)
-	return page, err
+	return p.showSeed(v, pages.View{Template: "security-authenticator", Title: "Move to another authenticator app"})
 }
 
-// seedPage shows the seed of the first authenticator, or of a new one.
-func (p *Pages) seedPage(v *Visit) (pages.View, people.NewSeed, error) {
-	form, seed, err := p.newSeedForm(v)
-	page := pages.View{Template: "authenticator", Title: "Set up an authenticator", Data: form}
-	if v.Person.AuthenticatorConfirmed {
-		page.Template, page.Title = "security-authenticator", "Move to another authenticator app"
+// showSeed adds the browser's seed to a page. It skips drawing the QR code for HEAD requests.
+func (p *Pages) showSeed(v *Visit, page pages.View) (pages.View, error) {
+	page.Data = seedForm{}
+	if v.Request.Method == http.MethodHead {
+		return page, nil
 	}
-	return page, seed, err
+	seed, err := p.People.NewSeed(v.ctx(), v.Session)
+	if err != nil {
+		return page, err
+	}
+	uri := credential.SeedURI(seed.Seed, v.Person.Email, siteName)
+	png, err := credential.SeedQR(uri)
+	image := "data:image/png;base64," + base64.StdEncoding.EncodeToString(png)
+	page.Data = seedForm{
+		QR:      template.URL(image), //nolint:gosec // our own
+		Grouped: credential.GroupSeed(seed.Seed),
+		URI:     template.URL(uri), //nolint:gosec // made of escaped parts
+	}
+	return page, err
 }
 
 // authenticator confirms the seed with its first code and shows the recovery codes once.
@@ -68,7 +57,7 @@ func (p *Pages) authenticator(v *Visit) (pages.View, error) {
 	if v.Person.AuthenticatorConfirmed {
 		return p.authenticatorForm(v)
 	}
-	return p.newCode(v, func(seed people.NewSeed, step int64) (pages.View, error) {
+	return p.newCode(v, p.authenticatorForm, func(seed people.NewSeed, step int64) (pages.View, error) {
 		codes, hashes := people.NewRecoveryCodes()
 		admitted, err := p.People.ConfirmAuthenticator(v.ctx(), v.Session, v.Entry(), seed, step, hashes, inSession(v))
 		if err == nil {
@@ -80,7 +69,7 @@ func (p *Pages) authenticator(v *Visit) (pages.View, error) {
 
 // replace replaces the authenticator after the first code of the new one.
 func (p *Pages) replace(v *Visit) (pages.View, error) {
-	return p.newCode(v, func(seed people.NewSeed, step int64) (pages.View, error) {
+	return p.newCode(v, p.replaceForm, func(seed people.NewSeed, step int64) (pages.View, error) {
 		secret, err := p.People.ReplaceAuthenticator(v.ctx(), v.Session, seed, step, inSession(v))
 		if err == nil {
 			v.Renew(secret)
@@ -93,28 +82,25 @@ func (p *Pages) replace(v *Visit) (pages.View, error) {
 }
 
 // newCode calls use with the browser's seed and the step of its first code.
-func (p *Pages) newCode(v *Visit, use func(seed people.NewSeed, step int64) (pages.View, error)) (pages.View, error) {
-	again, seed, err := p.seedPage(v)
-	if err != nil {
-		return pages.View{}, err
-	}
-	if wait, err := p.People.CountAttempt(v.ctx(), inSession(v)); err != nil || wait > 0 {
-		return again.TooMany(wait), err
-	}
-	step, ok := credential.CodeStep(seed.Seed, v.PostForm("code"), v.Now)
-	if !ok {
+func (p *Pages) newCode(v *Visit, form handler,
+	use func(seed people.NewSeed, step int64) (pages.View, error)) (pages.View, error) {
+	return p.guess(v, form, []people.AttemptSubject{inSession(v)}, func() (string, pages.View, error) {
+		seed, err := p.People.NewSeed(v.ctx(), v.Session)
+		if err != nil {
+			return "", pages.View{}, err
+		}
+		step, ok := credential.CodeStep(seed.Seed, v.PostForm("code"), v.Now)
+		if ok {
+			done, err := use(seed, step)
+			return codeFactor, done, err
+		}
 		wrong := "The code is wrong. Enter the one that the app shows now for the QR code on this page."
 		if seed.Created {
 			wrong = "The code is wrong. The QR code on this page is new: if you scanned an earlier one, " +
 				"delete its entry in the app, and scan this one."
 		}
-		return again.Wrong("code", wrong), nil
-	}
-	done, err := use(seed, step)
-	if wrong := inputError(err); wrong != "" {
-		return again.Wrong("code", wrong), nil
-	}
-	return done, err
+		return codeFactor, pages.View{}, problem.New(problem.InvalidParameter, "%s", wrong)
+	}, func(string) error { return nil })
 }
 
 type codesView struct {

@@ -42,7 +42,7 @@ func (p *Pages) prove(v *Visit) (pages.View, error) {
 
 // guess handles a form whose input could be guessed: it counts the attempt before it calls verify,
 // which verifies a factor and makes the change that it permits. For wrong input, it calls failed
-// and shows the form again, made anew because the last challenge of a passkey was used.
+// and shows the form again, with another challenge for a passkey because the last one was used.
 func (p *Pages) guess(v *Visit, form handler, tried []people.AttemptSubject,
 	verify func() (factor string, done pages.View, err error), failed func(factor string) error) (pages.View, error) {
 	wait, err := p.People.CountAttempt(v.ctx(), tried...)

@@ -122,9 +122,6 @@ func (p *Pages) askCollect(v *Visit) (pages.View, error) {
 }
 
 func (p *Pages) collectKey(v *Visit) (pages.View, error) {
-	if err := keys.CheckRequestID(v.Param("request")); err != nil {
-		return pages.View{}, err
-	}
 	accepted, missing := p.acceptance(v)
 	if missing != "" {
 		again, err := p.askCollect(v)
@@ -140,9 +137,6 @@ func (p *Pages) collectKey(v *Visit) (pages.View, error) {
 }
 
 func (p *Pages) withdrawRequest(v *Visit) (pages.View, error) {
-	if err := keys.CheckRequestID(v.Param("request")); err != nil {
-		return pages.View{}, err
-	}
 	err := p.Keys.Withdraw(v.ctx(), v.Person.Account, v.Param("request"))
 	return pages.View{Redirect: keysPath, Notice: "The request was withdrawn."}, err
 }

@@ -1,7 +1,6 @@
 package accountpages
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -79,73 +78,64 @@ const endedShown = 50
 func (l keyList) Room() bool { return l.Taken < l.Most }
 
 func (p *Pages) listKeys(v *Visit) (pages.View, error) {
-	ctx, id := v.ctx(), v.Person.Account
-	own, err := p.Keys.OwnKeys(ctx, id)
+	lines, err := p.ownKeys(v)
 	if err != nil {
 		return pages.View{}, err
 	}
-	requests, err := p.Keys.OwnRequests(ctx, id)
-	if err != nil {
-		return pages.View{}, err
-	}
-	sent, err := p.Usage.SentOn(ctx, id, v.Now)
-	if err != nil {
-		return pages.View{}, err
-	}
+	requests, err := p.Keys.OwnRequests(v.ctx(), v.Person.Account)
 	list := keyList{Requests: requests, Most: keys.MaxActive}
 	for _, r := range requests {
 		if r.State.Open() {
 			list.Taken++
 		}
 	}
-	for _, k := range own {
-		line := keyLine{k, k.StatusAt(v.Now), sent[k.ID], replacing(own, k.ID, v.Now)}
-		if k.Counts(v.Now) {
+	var grace []keyLine // shown last
+	for _, line := range lines {
+		switch {
+		case line.Ready():
 			list.Taken++
-		}
-		if line.Status == keys.Active {
 			list.Living = append(list.Living, line)
-		} else {
+		case line.InGrace():
+			grace = append(grace, line)
+		default:
 			list.Ended = append(list.Ended, line)
 		}
 	}
+	list.Living = append(list.Living, grace...)
 	slices.Reverse(list.Ended)
 	if list.Older = len(list.Ended) - endedShown; list.Older > 0 {
 		list.Ended = list.Ended[:endedShown]
 	}
-	slices.SortStableFunc(list.Living, func(a, b keyLine) int {
-		return cmp.Compare(place(a), place(b)) // keys in their grace period last
-	})
-	return pages.View{Template: "keys", Title: "Keys", Data: list}, nil
+	return pages.View{Template: "keys", Title: "Keys", Data: list}, err
 }
 
-func place(k keyLine) int {
-	if k.InGrace() {
-		return 1
+// ownKeys returns the keys of the account, oldest first.
+func (p *Pages) ownKeys(v *Visit) ([]keyLine, error) {
+	own, err := p.Keys.OwnKeys(v.ctx(), v.Person.Account)
+	if err != nil {
+		return nil, err
 	}
-	return 0
+	sent, err := p.Usage.SentOn(v.ctx(), v.Person.Account, v.Now)
+	lines := make([]keyLine, len(own))
+	for i, k := range own {
+		fresh := slices.ContainsFunc(own, func(old keys.Key) bool {
+			return old.Successor == k.ID && old.StatusAt(v.Now) == keys.Active
+		})
+		lines[i] = keyLine{k, k.StatusAt(v.Now), sent[k.ID], fresh}
+	}
+	return lines, err
 }
 
 func (p *Pages) ownKey(v *Visit) (keyLine, error) {
-	if err := keys.CheckID(v.Param("key")); err != nil {
-		return keyLine{}, err
-	}
-	own, err := p.Keys.OwnKeys(v.ctx(), v.Person.Account)
+	own, err := p.ownKeys(v)
 	if err != nil {
 		return keyLine{}, err
 	}
-	at := slices.IndexFunc(own, func(k keys.Key) bool { return k.ID == v.Param("key") })
+	at := slices.IndexFunc(own, func(k keyLine) bool { return k.ID == v.Param("key") })
 	if at < 0 {
 		return keyLine{}, keys.NotFound()
 	}
-	k := own[at]
-	sent, err := p.Usage.SentOn(v.ctx(), v.Person.Account, v.Now)
-	return keyLine{k, k.StatusAt(v.Now), sent[k.ID], replacing(own, k.ID, v.Now)}, err
-}
-
-// replacing reports whether the key with an id replaced one of own that still works.
-func replacing(own []keys.Key, id string, now time.Time) bool {
-	return slices.ContainsFunc(own, func(k keys.Key) bool { return k.Successor == id && k.StatusAt(now) == keys.Active })
+	return own[at], nil
 }
 
 type keyForm struct {
@@ -193,9 +183,6 @@ func (p *Pages) askRevoke(v *Visit) (pages.View, error) {
 }
 
 func (p *Pages) revokeKey(v *Visit) (pages.View, error) {
-	if err := keys.CheckID(v.Param("key")); err != nil {
-		return pages.View{}, err
-	}
 	k, err := p.Keys.RevokeOwn(v.ctx(), v.Person.Account, v.Param("key"))
 	notice, err := applied(k.Title()+" was revoked. Requests with it are rejected from now on.", err)
 	return pages.View{Redirect: keysPath, Notice: notice}, err

@@ -3,7 +3,6 @@ package accountpages_test
 import (
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -20,11 +19,6 @@ import (
 	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
 
-var (
-	requestIDs = regexp.MustCompile(`req_[0-9a-f]{32}`)
-	secrets    = regexp.MustCompile(`oda_(live|test)_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}`)
-)
-
 // valid is a valid key request, except for fields that override it.
 func valid(fields ...string) []string {
 	form := map[string]string{"name": "Website", "useCase": "a job board", "terms": "accepted", "termsVersion": "1"}
@@ -38,32 +32,17 @@ func valid(fields ...string) []string {
 	return list
 }
 
-// ask requests a key and returns the ID of the request.
-func ask(t *testing.T, b *testkit.Person, name string) string {
-	t.Helper()
-	before := b.Get("/account/keys").Body
-	b.Post("/account/keys/new", valid("name", name)...).Leads("/account/keys")
-	for _, id := range requestIDs.FindAllString(b.Get("/account/keys").Body, -1) {
-		if !strings.Contains(before, id) {
-			return id
-		}
-	}
-	require.FailNow(t, "the request is not on the page of keys")
-	return ""
-}
-
 // newKey returns the key shown on a page, and its ID.
 func newKey(t *testing.T, s *sitekit.Site, p testkit.Page) (key, id string) {
 	t.Helper()
-	key = secrets.FindString(p.Shows(http.StatusOK, "Copy your key now").Body)
-	require.NotEmpty(t, key)
+	key = testkit.NewKey(p)
 	return key, s.Principal(key).Key
 }
 
 // obtain requests a key, has it approved and collects it.
 func obtain(t *testing.T, s *sitekit.Site, b *testkit.Person, name string) (key, id string) {
 	t.Helper()
-	r := ask(t, b, name)
+	r := b.RequestKey(name, "1")
 	s.Decide(r, "approve", "")
 	return newKey(t, s, b.Post("/account/keys/requests/"+r+"/collect"))
 }
@@ -186,7 +165,7 @@ func TestAKeyFromItsRequestToItsEnd(t *testing.T) {
 func TestRequestsAreDeclinedWithAReasonOrWithdrawn(t *testing.T) {
 	s, b := person(t)
 	s.TakePosted(t)
-	first, second := ask(t, b, "First"), ask(t, b, "Second")
+	first, second := b.RequestKey("First", "1"), b.RequestKey("Second", "1")
 	s.Decide(first, "decline", "").RequireError(problem.InvalidParameter, "reason")
 	require.Equal(t, "say who reads it",
 		servicetest.Read[api.KeyRequest](s.Decide(first, "decline", `{"reason":"say who reads it"}`)).Reason)
@@ -200,7 +179,7 @@ func TestRequestsAreDeclinedWithAReasonOrWithdrawn(t *testing.T) {
 
 	s.Decide(second, "approve", "")
 	s.Decide(second, "decline", `{"reason":"a second thought"}`).RequireError(problem.InvalidParameter, "approved by ada")
-	third := ask(t, b, "Third")
+	third := b.RequestKey("Third", "1")
 	b.Post("/account/keys/requests/" + third + "/withdraw").Leads("/account/keys")
 	b.Post("/account/keys/requests/" + third + "/withdraw").Leads("/account/keys")
 	s.Decide(third, "approve", "").RequireError(problem.InvalidParameter, "withdrawn")
@@ -307,7 +286,7 @@ func TestKeyList(t *testing.T) {
 	newKey(t, s, b.Post("/account/keys/"+replaced+"/rotate"))
 	s.Do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","account":"`+b.Account+`","expiresIn":"696h"}`)
 	key := s.Issue(b.Account)
-	ask(t, b, "Requested")
+	b.RequestKey("Requested", "1")
 	for outcome, n := range map[api.CallOutcome]int{
 		api.CallServed: 2, api.CallNotFound: 1, api.CallMinuteLimitReached: 20, api.CallSubscriptionRequired: 2,
 		api.CallFailed: 1,
@@ -320,7 +299,7 @@ func TestKeyList(t *testing.T) {
 	require.Greater(t, strings.LastIndex(p.Text(), "Replaced one"), strings.Index(p.Text(), "Unnamed key"),
 		"keys in their grace period come last")
 	b.Get("/account/keys/"+key.ID).Shows(http.StatusOK, "26 sent, 3 charged to your daily quota")
-	ask(t, b, "Another")
+	b.RequestKey("Another", "1")
 	b.Post("/account/keys/new", valid()...).Shows(http.StatusUnprocessableEntity, "5 active keys and pending requests")
 }
 
@@ -342,7 +321,7 @@ func TestKeysOfOthersAreNotFound(t *testing.T) {
 	s, ada := person(t)
 	bob := s.SignUp("bob@example.org")
 	_, hers := obtain(t, s, ada, "Hers")
-	r := ask(t, ada, "Hers too")
+	r := ada.RequestKey("Hers too", "1")
 	s.Decide(r, "approve", "")
 	for _, id := range []string{hers, "x", "key_0199a7a0000070008000000000000000", r} {
 		bob.Get("/account/keys/" + id).Shows(http.StatusNotFound)
@@ -365,7 +344,7 @@ func TestKeysOfOthersAreNotFound(t *testing.T) {
 func TestASuspendedAccountSeesItsKeysAndRevokesThem(t *testing.T) {
 	s, b := person(t)
 	_, id := obtain(t, s, b, "Mine")
-	r := ask(t, b, "Another")
+	r := b.RequestKey("Another", "1")
 	s.Decide(r, "approve", "")
 	s.Suspend(b.Account, "unpaid")
 	p := b.Get("/account/keys").Shows(http.StatusOK, "This account is suspended", "Mine")
@@ -391,7 +370,7 @@ func TestChangesThatTakeEffectLaterAreSaid(t *testing.T) {
 func TestSensitiveKeyActionsNeedRecentProof(t *testing.T) {
 	s, b := person(t)
 	_, id := obtain(t, s, b, "Mine")
-	r := ask(t, b, "Another")
+	r := b.RequestKey("Another", "1")
 	s.Advance(11 * time.Minute)
 	for _, path := range []string{
 		"/account/keys/" + id + "/rotate", "/account/keys/" + id + "/revoke", "/account/keys/requests/" + r + "/collect",
@@ -474,7 +453,7 @@ func TestAKeyNeedsTheTermsOfUse(t *testing.T) {
 	require.Empty(t, listed(s, "?all=true"))
 	require.Nil(t, acceptedTerms(s, b.Account), "a rejected form accepts nothing")
 
-	id := ask(t, b, "Mine")
+	id := b.RequestKey("Mine", "1")
 	require.Equal(t, &api.AcceptedTerms{Version: "1", AcceptedAt: testkit.Start}, acceptedTerms(s, b.Account))
 	accepted := servicetest.Read[api.AuditList](s.Do(http.MethodGet, "/operator/v1/audit?action=terms.accept", "")).Entries
 	require.Len(t, accepted, 1)
@@ -496,7 +475,7 @@ func TestAKeyNeedsTheTermsOfUse(t *testing.T) {
 // A new version needs acceptance again, also for requests made before it.
 func TestChangedTermsAskAgain(t *testing.T) {
 	before, b := person(t)
-	id := ask(t, b, "Mine")
+	id := b.RequestKey("Mine", "1")
 	before.Decide(id, "approve", "")
 
 	s := sitekit.On(t, before.DB, func(c *authquota.Config) { c.TermsVersion = "2" })

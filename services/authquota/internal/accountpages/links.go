@@ -41,8 +41,8 @@ func (p *Pages) linkPages() []linkPage {
 		},
 		{
 			purpose: people.LinkNewAddress, title: "Confirm your new address", button: "Use this address",
-			text: "You will sign in with {email} and receive mails there. We notify the current address. If you did not request " +
-				"this, close this page: nothing has changed.",
+			text: "You will sign in with {email} and receive mails there. We notify the current address. If you did not " +
+				"request this, close this page: nothing has changed.",
 			again: securityPath, notice: "Your email address was changed.", change: p.People.ChangeAddress,
 		},
 		{
@@ -53,8 +53,8 @@ func (p *Pages) linkPages() []linkPage {
 		},
 		{
 			purpose: people.LinkLost, title: "Is the authenticator lost?", button: "Yes, it is lost",
-			text: "If you confirm, the authenticator and the recovery codes will be removed on {when}. You set up new ones the " +
-				"next time you sign in. Signing in with the authenticator before then cancels the removal.",
+			text: "If you confirm, the authenticator and the recovery codes will be removed on {when}. You set up new ones " +
+				"the next time you sign in. Signing in with the authenticator before then cancels the removal.",
 			again: signInPath, change: p.People.BeginReset,
 			notice: "Come back after {when}, sign in with your password and set up a new authenticator.",
 		},

@@ -4,6 +4,7 @@ import (
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/credential"
+	"opportunity.internal/services/authquota/internal/people"
 )
 
 func (p *Pages) passwordForm(*Visit) (pages.View, error) {
@@ -12,34 +13,28 @@ func (p *Pages) passwordForm(*Visit) (pages.View, error) {
 
 // password changes the password. It requires the current one even after a recent proof.
 func (p *Pages) password(v *Visit) (pages.View, error) {
-	again, _ := p.passwordForm(v)
-	ctx := v.ctx()
-	given := v.PostForm("password")
+	ctx, given := v.ctx(), v.PostForm("password")
 	if err := credential.CheckPassword(given, v.Person.Email); err != nil {
+		again, _ := p.passwordForm(v)
 		return again.Wrong("password", err.Error()), nil
 	}
-	if wait, err := p.People.CountAttempt(ctx, inSession(v)); err != nil || wait > 0 {
-		return again.TooMany(wait), err
-	}
-	before, err := p.rightPassword(v, v.PostForm("current"))
-	if wrong := inputError(err); wrong != "" {
-		return again.Wrong("current", wrong), p.People.ConfirmFailed(ctx, v.Session, "password")
-	}
-	if err != nil {
-		return pages.View{}, err
-	}
-	after, err := credential.HashPassword(ctx, given)
-	if err != nil {
-		return pages.View{}, problem.Unavailable(err)
-	}
-	secret, err := p.People.ChangePassword(ctx, v.Session, before, after, inSession(v))
-	if err != nil {
-		return pages.View{}, err
-	}
-	v.Renew(secret)
-	return pages.View{
-		Redirect: securityPath, Notice: "Your password was changed, and all other browsers were signed out.",
-	}, nil
+	return p.guess(v, p.passwordForm, []people.AttemptSubject{inSession(v)}, func() (string, pages.View, error) {
+		before, err := p.rightPassword(v, v.PostForm("current"))
+		if err != nil {
+			return "current", pages.View{}, err
+		}
+		after, err := credential.HashPassword(ctx, given)
+		if err != nil {
+			return "", pages.View{}, problem.Unavailable(err)
+		}
+		secret, err := p.People.ChangePassword(ctx, v.Session, before, after, inSession(v))
+		if err == nil {
+			v.Renew(secret)
+		}
+		return "", pages.View{
+			Redirect: securityPath, Notice: "Your password was changed, and all other browsers were signed out.",
+		}, err
+	}, func(string) error { return p.People.ConfirmFailed(ctx, v.Session, passwordFactor) })
 }
 
 // rightPassword verifies a password and returns the hash it was verified against.

@@ -339,7 +339,7 @@ func TestAnAccountIsClosed(t *testing.T) {
 		}
 
 		again := f.Visitor()
-		f.confirm(again, f.askFor(again, "/account/sign-up", "ada@example.org", "confirm-address", 2))
+		again.Confirm(f.askFor(again, "/account/sign-up", "ada@example.org", "confirm-address", 2))
 		account, _, err := f.People.Credentials(t.Context(), "ada@example.org")
 		require.NoError(t, err)
 		require.NotEqual(t, b.Account, account)

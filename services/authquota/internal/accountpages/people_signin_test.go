@@ -3,7 +3,6 @@ package accountpages_test
 import (
 	"fmt"
 	"net/http"
-	"regexp"
 	"sync"
 	"testing"
 	"time"
@@ -83,7 +82,7 @@ func TestNewBrowserSendsMail(t *testing.T) {
 func TestASetUpMayTakeHalfAnHour(t *testing.T) {
 	onSite(t, func(t *testing.T, f *feature) {
 		b := f.Visitor()
-		f.confirm(b, f.askFor(b, "/account/sign-up", "ada@example.org", "confirm-address", 1))
+		b.Confirm(f.askFor(b, "/account/sign-up", "ada@example.org", "confirm-address", 1))
 		b.Email, b.Password = "ada@example.org", testkit.Password
 		b.Seed = testkit.Seed(b.Get("/account/authenticator"))
 		late := b.Other()
@@ -124,7 +123,7 @@ func count(pages []testkit.Page, status int) (n int) {
 func TestACodeOfTheSetUpWorksOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *feature) {
 		b := f.Visitor()
-		f.confirm(b, f.askFor(b, "/account/sign-up", "ada@example.org", "confirm-address", 1))
+		b.Confirm(f.askFor(b, "/account/sign-up", "ada@example.org", "confirm-address", 1))
 		b.Email, b.Password = "ada@example.org", testkit.Password
 		browsers := []*testkit.Person{b.Other(), b.Other(), b.Other()}
 		shown := map[string]bool{testkit.Seed(b.Get("/account/authenticator")): true}
@@ -457,26 +456,12 @@ func (f *feature) mail(to, template string, n int) letter {
 	return letter{}
 }
 
-var links = regexp.MustCompile(`https://api\.example(/account/[^\s")]+)`)
-
 // links returns the paths in a mail.
-func (l letter) links() (paths []string) {
-	for _, found := range links.FindAllStringSubmatch(l.Text, -1) {
-		paths = append(paths, found[1])
-	}
-	return paths
-}
+func (l letter) links() []string { return testkit.Links(l.Text) }
 
 // askFor submits an address to a page and returns the link in the n-th mail of a template.
 func (f *feature) askFor(p *testkit.Person, path, email, template string, n int) string {
 	f.t.Helper()
 	require.Equal(f.t, http.StatusSeeOther, p.Post(path, "email", email).Status)
 	return f.mail(email, template, n).links()[0]
-}
-
-// confirm follows the link of a mail and chooses the password.
-func (f *feature) confirm(p *testkit.Person, link string) {
-	f.t.Helper()
-	form := p.Get(link).Shows(http.StatusOK, "Choose a password")
-	p.Post("/account/confirm", "token", testkit.Token(form), "password", testkit.Password).Leads("/account/authenticator")
 }

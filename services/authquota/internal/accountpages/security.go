@@ -1,10 +1,6 @@
 package accountpages
 
 import (
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"opportunity.internal/pkg/pages"
@@ -19,7 +15,7 @@ type overview struct {
 	Passkeys         []credential.Passkey
 	Sessions         []people.Session
 	This             string // session ID of this browser
-	Events           []event
+	Events           []people.Event
 	Terms            Terms
 }
 
@@ -41,7 +37,7 @@ func (p *Pages) security(v *Visit) (pages.View, error) {
 	if data.Sessions, err = p.People.OpenSessions(ctx, v.Person.Account); err != nil {
 		return pages.View{}, err
 	}
-	data.Events, err = p.recentEvents(v)
+	data.Events, err = p.People.Events(ctx, v.Person.Account, shownEvents)
 	return pages.View{Template: "security", Title: "Security", Data: data}, err
 }
 
@@ -58,55 +54,7 @@ func (p *Pages) endSessions(v *Visit) (pages.View, error) {
 	return pages.View{Redirect: signInPath, Notice: "You are signed out everywhere."}, nil
 }
 
-type event struct {
-	What string
-	More string // factor and location
-	By   string
-	At   time.Time
-}
-
-const (
-	shownEvents   = 20 // without failures
-	failuresShown = 30 * 24 * time.Hour
-)
-
-func (p *Pages) recentEvents(v *Visit) (list []event, err error) {
-	ctx := v.ctx()
-	logged, err := p.People.Events(ctx, v.Person.Account, slices.Sorted(maps.Keys(people.Actions)), shownEvents)
-	if err != nil {
-		return nil, err
-	}
-	failed, err := p.People.Failures(ctx, v.Person.Account, slices.Sorted(maps.Keys(people.Failures)),
-		v.Now.Add(-failuresShown))
-	for _, e := range slices.Concat(failed, logged) {
-		list = append(list, describe(e))
-	}
-	slices.SortStableFunc(list, func(a, b event) int { return b.At.Compare(a.At) })
-	return list, err
-}
-
-func describe(e people.Event) event {
-	var more []string
-	for _, name := range []string{"factor", "with", "name", "version", "agent", "network"} {
-		if text, ok := e.Detail[name].(string); ok && text != "" {
-			more = append(more, text)
-		}
-	}
-	by := "the operator"
-	switch {
-	case e.Own:
-		by = "you"
-	case e.Auto:
-		by = "automatic"
-	}
-	if what, failed := people.Failures[e.Action]; failed {
-		if e.Times > 1 {
-			more = append(more, strconv.Itoa(e.Times)+" times in 30 days")
-		}
-		return event{what, strings.Join(more, ", "), "unknown", e.At} // without the secret, the person is unknown
-	}
-	return event{people.Actions[e.Action], strings.Join(more, ", "), by, e.At}
-}
+const shownEvents = 20 // without failures
 
 type closeView struct {
 	Pays  bool       // has a plan, which will be cancelled

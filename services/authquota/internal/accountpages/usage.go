@@ -178,7 +178,7 @@ type loggedDay struct {
 type logKey struct{ ID, Title string }
 
 func (p *Pages) latestRequests(v *Visit) (pages.View, error) {
-	all, err := p.RequestLog.Recent(v.ctx(), v.Person.Account)
+	all, err := p.Usage.RecentRequests(v.ctx(), v.Person.Account)
 	f := keyusage.RequestFilter{ID: strings.ToLower(strings.TrimSpace(v.Query("id"))), Key: v.Query("key")}
 	if result := keyusage.Result(v.Query("result")); slices.Contains(keyusage.Results, result) {
 		f.Result = result

@@ -180,7 +180,7 @@ func logged(t *testing.T, n int) (b *testkit.Person, keys []string) {
 		}
 		sent = append(sent, r)
 	}
-	require.NoError(t, s.RequestLog.Add(t.Context(), sent))
+	require.NoError(t, s.Usage.AddRequests(t.Context(), sent))
 	return b, keys
 }
 
@@ -253,7 +253,7 @@ func TestKeysInUse(t *testing.T) {
 	s, b := person(t)
 	var requests []string
 	for _, name := range []string{"First", "Second", "Third", "Fourth"} {
-		requests = append(requests, ask(t, b, name))
+		requests = append(requests, b.RequestKey(name, "1"))
 	}
 	s.Decide(requests[0], "approve", "")
 	s.Decide(requests[1], "approve", "")

@@ -50,8 +50,8 @@ func (a API) grant(c call, in struct {
 	return a.change(c, change, err)
 }
 
-// change applies the requested change, unless it is invalid, and returns the account once the change
-// is in effect.
+// change applies the requested change, unless it is invalid, and returns the account once the
+// change is in effect.
 func (a API) change(c call, requested account.Change, invalid error) (any, error) {
 	if invalid != nil {
 		return nil, invalid

@@ -34,12 +34,11 @@ import (
 
 // API serves the requests.
 type API struct {
-	People     *people.Store
-	Keys       *keys.Store
-	Plans      *plan.Store
-	Usage      *keyusage.Store
-	RequestLog *keyusage.RequestLog
-	Notices    *notices.Store
+	People  *people.Store
+	Keys    *keys.Store
+	Plans   *plan.Store
+	Usage   *keyusage.Store
+	Notices *notices.Store
 
 	Epochs   *epochs.Epochs
 	Counters *keyusage.Counters

@@ -31,8 +31,7 @@ func (a API) report(c call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	counts, err := a.Usage.ByTier(c.ctx, keyusage.Last(a.Now(), days))
-	return keyusage.Report(counts), err
+	return a.Usage.Report(c.ctx, keyusage.Last(a.Now(), days))
 }
 
 // maxBatchBytes is far above the size of the largest usage batch, in bytes.
@@ -58,7 +57,7 @@ func (a API) addBatch(c call) (any, error) {
 		a.Errors.Log.WarnContext(c.ctx, "usage batch: unknown keys skipped", "keys", unknown)
 	}
 	if err == nil {
-		err = a.RequestLog.Add(c.ctx, requests)
+		err = a.Usage.AddRequests(c.ctx, requests)
 	}
 	return nil, err
 }

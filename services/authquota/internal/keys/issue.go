@@ -59,7 +59,8 @@ func holder(tx *accountdb.Tx, actor string, order Order) (account.Account, error
 		return a, err
 	}
 	if tier := a.TierAt(tx.Now); order.Tier != "" && order.Tier != tier {
-		return a, OtherTier(a.ID, tier, order.Tier)
+		return a, rejection("Account %s has the tier %s, not %s. Leave the tier out to issue a %[2]s key, or change the "+
+			"tier of the account and all its keys first: opportunity accounts grant %[1]s %[3]s", a.ID, tier, order.Tier)
 	}
 	taken, err := keysInUse(tx, a.ID)
 	if err == nil && taken >= MaxActive {
@@ -97,7 +98,8 @@ func lockHolder(tx *accountdb.Tx, id string) (account.Account, error) {
 	case len(confirmed) == 0:
 		return a, rejection("Set up your authenticator first. You need one to get a key.")
 	case a.SuspendedAt != nil:
-		return a, Suspended()
+		return a, rejection(
+			"Your account is suspended. You can revoke keys; everything else is possible again when it is resumed.")
 	}
 	return a, nil
 }
@@ -248,6 +250,10 @@ func (s *Store) Connect(ctx context.Context, id string, digests []string) (moved
 	})
 }
 
+var errConnected = rejection("This key already belongs to another person's account.")
+
+func ended(status Status) error { return rejection("This key cannot be connected: it is %s.", status) }
+
 // lockBoth locks both accounts in the order of their IDs, to prevent deadlocks.
 func lockBoth(tx *accountdb.Tx, id, other string) (holder, from account.Account, err error) {
 	ids := []string{id, other}
@@ -264,9 +270,9 @@ func lockBoth(tx *accountdb.Tx, id, other string) (holder, from account.Account,
 		from, err = account.Lock(tx, other)
 		switch problem.Of(err).Code {
 		case problem.NotFound: // merged into another account since the key was read
-			return holder, from, Connected()
+			return holder, from, errConnected
 		case problem.InvalidParameter: // closed
-			return holder, from, KeyEnded(Revoked)
+			return holder, from, ended(Revoked)
 		}
 		if err != nil {
 			return holder, from, err
@@ -285,11 +291,11 @@ func connectable(tx *accountdb.Tx, key Key, to, from account.Account) error {
 	case from.ID == to.ID:
 		return rejection("This key already belongs to your account.")
 	case people > 0:
-		return Connected()
+		return errConnected
 	case from.SuspendedAt != nil:
 		return rejection("This key is suspended. Write to the operator of the service.")
 	case key.StatusAt(tx.Now) != Active:
-		return KeyEnded(key.StatusAt(tx.Now))
+		return ended(key.StatusAt(tx.Now))
 	}
 	return nil
 }

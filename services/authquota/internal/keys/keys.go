@@ -130,14 +130,6 @@ func CheckID(id string) error {
 // NotFound returns the error for an unknown key ID.
 func NotFound() error { return problem.NoSuch("key") }
 
-// OtherTier returns the error for an order of a key of another tier than the one its account has.
-func OtherTier(id string, has, want api.Tier) error {
-	return problem.New(problem.InvalidParameter,
-		"Account %s has the tier %s, not %s. Leave the tier out to issue a %[2]s key, or change the tier of the account and "+
-			"all its keys first: "+
-			"opportunity accounts grant %[1]s %[3]s", id, has, want)
-}
-
 // Filter selects keys for operators. Empty fields match every key.
 type Filter struct {
 	Account string // id
@@ -240,12 +232,6 @@ func rejection(format string, args ...any) error {
 
 // Errors for people who manage keys on the account pages. All are invalid_parameter.
 
-// Suspended returns the error for a key request of a suspended account.
-func Suspended() error {
-	return rejection(
-		"Your account is suspended. You can revoke keys; everything else is possible again when it is resumed.")
-}
-
 // NoTestKey returns the error for a request for a test key of an account that has one, or is not on
 // the base tier.
 func NoTestKey() error {
@@ -271,12 +257,4 @@ func NotOpen(state RequestState) error {
 func NotRotatable() error {
 	return rejection(
 		"This key has ended or was already rotated. If you missed the new key, revoke this one and rotate the new one.")
-}
-
-// Connected returns the error for connecting a key of another person's account.
-func Connected() error { return rejection("This key already belongs to another person's account.") }
-
-// KeyEnded returns the error for connecting a key that has ended.
-func KeyEnded(status Status) error {
-	return rejection("This key cannot be connected: it is %s.", status)
 }

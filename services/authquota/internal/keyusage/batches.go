@@ -22,11 +22,18 @@ import (
 
 // KeySum is the number of requests of a key with one outcome on one day.
 type KeySum struct {
-	Key     string
-	Day     string
-	Outcome api.CallOutcome
+	Account string          `gorm:"primaryKey;column:account_id"` // of the key; empty in a Batch
+	Day     string          `gorm:"primaryKey"`
+	Key     string          `gorm:"primaryKey;column:key_id"`
+	Outcome api.CallOutcome `gorm:"primaryKey"`
 	Calls   int
 }
+
+// TableName implements gorm's Tabler.
+func (KeySum) TableName() string { return "usage_keys" }
+
+// outcomesTable has the sums of KeySums by account.
+const outcomesTable = "usage_outcomes"
 
 // Batch is a validated usage batch of one gateway. It has one sum per key, day and outcome. The
 // sums are sorted by key, so that concurrent writers lock rows in the same order and cannot
@@ -87,9 +94,11 @@ func checkCount(t api.UsageCount, retained Range) (field, what string) {
 	return "", ""
 }
 
+// sorted returns sums in the order of locking, with their calls.
 func sorted(sums map[KeySum]int) []KeySum {
 	list := slices.SortedFunc(maps.Keys(sums), func(a, b KeySum) int {
-		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Day, b.Day), cmp.Compare(a.Outcome, b.Outcome))
+		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Day, b.Day),
+			cmp.Compare(a.Outcome, b.Outcome))
 	})
 	for i := range list {
 		list[i].Calls = sums[list[i]]
@@ -103,25 +112,6 @@ type batchRow struct {
 }
 
 func (batchRow) TableName() string { return "usage_batches" }
-
-type keyUsageRow struct {
-	AccountID string `gorm:"primaryKey"`
-	Day       string `gorm:"primaryKey"`
-	KeyID     string `gorm:"primaryKey"`
-	Outcome   string `gorm:"primaryKey"`
-	Calls     int
-}
-
-func (keyUsageRow) TableName() string { return "usage_keys" }
-
-type outcomeRow struct {
-	AccountID string `gorm:"primaryKey"`
-	Day       string `gorm:"primaryKey"`
-	Outcome   string `gorm:"primaryKey"`
-	Calls     int
-}
-
-func (outcomeRow) TableName() string { return "usage_outcomes" }
 
 // Count adds a usage batch, unless it was added before. It skips unknown keys and returns their
 // number.
@@ -167,10 +157,13 @@ func lockKeys(tx *accountdb.Tx, b Batch) (map[string]string, error) {
 }
 
 func count(tx *accountdb.Tx, b Batch, accounts map[string]string) error {
-	var rows []keyUsageRow
+	var rows []KeySum
+	byAccount := map[KeySum]int{}
 	for _, sum := range b.Sums {
 		if account, known := accounts[sum.Key]; known {
-			rows = append(rows, keyUsageRow{account, sum.Day, sum.Key, string(sum.Outcome), sum.Calls})
+			sum.Account = account
+			rows = append(rows, sum)
+			byAccount[KeySum{Account: account, Day: sum.Day, Outcome: sum.Outcome}] += sum.Calls
 		}
 	}
 	if len(rows) == 0 {
@@ -178,8 +171,8 @@ func count(tx *accountdb.Tx, b Batch, accounts map[string]string) error {
 	}
 	err := tx.Clauses(added("usage_keys", "account_id", "day", "key_id", "outcome")).CreateInBatches(rows, saveBatch).Error
 	if err == nil {
-		err = tx.Clauses(added("usage_outcomes", "account_id", "day", "outcome")).
-			CreateInBatches(outcomes(rows), saveBatch).Error
+		err = tx.Table(outcomesTable).Omit("Key").Clauses(added(outcomesTable, "account_id", "day", "outcome")).
+			CreateInBatches(sorted(byAccount), saveBatch).Error
 	}
 	if err != nil {
 		return err
@@ -216,29 +209,14 @@ func added(table string, key ...string) clause.OnConflict {
 	}
 }
 
-// outcomes sums the rows by account. Their order prevents deadlocks between two batches.
-func outcomes(rows []keyUsageRow) []outcomeRow {
-	sums := map[outcomeRow]int{}
-	for _, row := range rows {
-		sums[outcomeRow{AccountID: row.AccountID, Day: row.Day, Outcome: row.Outcome}] += row.Calls
-	}
-	list := slices.SortedFunc(maps.Keys(sums), func(a, b outcomeRow) int {
-		return cmp.Or(cmp.Compare(a.AccountID, b.AccountID), cmp.Compare(a.Day, b.Day), cmp.Compare(a.Outcome, b.Outcome))
-	})
-	for i := range list {
-		list[i].Calls = sums[list[i]]
-	}
-	return list
-}
-
 // DeleteExpired deletes data past its retention: batch IDs, and usage by key and by account. The
 // latter expire together, so that they agree.
 func (s *Store) DeleteExpired(ctx context.Context) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		err := tx.Where("counted_at < ?", database.Micros(tx.Now.Add(-BatchRetention))).Delete(&batchRow{}).Error
-		for _, table := range []any{&keyUsageRow{}, &outcomeRow{}} {
+		for _, table := range []string{"usage_keys", outcomesTable} {
 			if err == nil {
-				err = tx.Where("day < ?", Last(tx.Now, RetentionDays).From).Delete(table).Error
+				err = tx.Exec("DELETE FROM "+table+" WHERE day < ?", Last(tx.Now, RetentionDays).From).Error
 			}
 		}
 		return err

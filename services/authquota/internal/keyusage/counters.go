@@ -320,14 +320,14 @@ func movesOf(from, to string, now time.Time) []Move {
 // sum at once; Redis applies the move of today's requests later. The ledger's counts of the old
 // account stay and may still grow: a restore leaves them out.
 func MoveUsage(tx *accountdb.Tx, from, to string) error {
-	err := tx.Model(&keyUsageRow{}).Where("account_id = ?", from).Update("account_id", to).Error
+	err := tx.Model(&KeySum{}).Where("account_id = ?", from).Update("account_id", to).Error
 	if err == nil {
 		err = tx.Exec(`INSERT INTO usage_outcomes (account_id, day, outcome, calls)
 			SELECT ?, day, outcome, calls FROM usage_outcomes WHERE account_id = ? ORDER BY day, outcome
 			ON CONFLICT (account_id, day, outcome) DO UPDATE SET calls = usage_outcomes.calls + excluded.calls`, to, from).Error
 	}
 	if err == nil {
-		err = tx.Where("account_id = ?", from).Delete(&outcomeRow{}).Error
+		err = tx.Exec("DELETE FROM "+outcomesTable+" WHERE account_id = ?", from).Error
 	}
 	for _, m := range movesOf(from, to, tx.Now) {
 		if err == nil {

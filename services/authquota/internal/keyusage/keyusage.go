@@ -3,7 +3,7 @@
 // Counters are those in Redis, which limits are checked against, with their copy in the database,
 // the ledger. A Move assigns the usage of an account to the one that it was merged into. A Batch of
 // a gateway adds the outcomes of requests by key (KeySum). Pages and reports show sums of them
-// (Bar, Figures, Chart). RequestLog has the latest single requests.
+// (Bar, Figures, Chart). The request log has the latest single requests.
 package keyusage
 
 import (

@@ -127,12 +127,6 @@ func RequestPage(selected []Request, after string) (page []Request, more bool) {
 	return selected[:min(len(selected), RequestPageSize)], len(selected) > RequestPageSize
 }
 
-// RequestLog stores the request log. It reads names and accounts of keys from their table.
-type RequestLog struct{ db *accountdb.DB }
-
-// NewRequestLog returns a RequestLog.
-func NewRequestLog(db *accountdb.DB) *RequestLog { return &RequestLog{db} }
-
 // requestSecond has the requests of a key in one second that came in one batch. A requestSecond for
 // each request would cost fifty times as much.
 type requestSecond struct {
@@ -155,8 +149,8 @@ type requestEntry struct {
 	Duration int64  `json:"duration"` // microseconds
 }
 
-// Add adds requests. A batch that was added before adds nothing.
-func (s *RequestLog) Add(ctx context.Context, requests []api.LoggedRequest) error {
+// AddRequests adds requests to the request log. A batch that was added before adds nothing.
+func (s *Store) AddRequests(ctx context.Context, requests []api.LoggedRequest) error {
 	type second struct {
 		key string
 		at  int64
@@ -212,8 +206,8 @@ func unpack(packed []byte) (entries []requestEntry, err error) {
 	return entries, err
 }
 
-// Recent returns the latest api.RequestLogSize requests with the keys of an account, newest first.
-func (s *RequestLog) Recent(ctx context.Context, accountID string) ([]Request, error) {
+// RecentRequests returns the latest api.RequestLogSize requests with the keys of an account, newest first.
+func (s *Store) RecentRequests(ctx context.Context, accountID string) ([]Request, error) {
 	var rows []struct {
 		Row requestSecond `gorm:"embedded"`
 
@@ -252,9 +246,9 @@ func (s *RequestLog) Recent(ctx context.Context, accountID string) ([]Request, e
 	return recent[:min(len(recent), api.RequestLogSize)], nil
 }
 
-// Prune deletes the rows that are past their retention, and those of a key beyond the latest
+// PruneRequests deletes the rows of the request log that are past their retention, and those of a key beyond the latest
 // api.RequestLogSize requests.
-func (s *RequestLog) Prune(ctx context.Context) error {
+func (s *Store) PruneRequests(ctx context.Context) error {
 	db := s.db.WithContext(ctx)
 	begin := database.Micros(s.db.Now().Add(-api.RequestLogDuration))
 	err := db.Where("second < ?", begin/1e6).Delete(&requestSecond{}).Error

@@ -94,15 +94,15 @@ func sent(key string, n int, at time.Time) api.LoggedRequest {
 
 func TestRequestsOfAnAccount(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
-		s, ctx, now := keyusage.NewRequestLog(db.DB), t.Context(), db.Now()
+		s, ctx, now := keyusage.NewStore(db.DB), t.Context(), db.Now()
 		one, other := issue(t, db, "1"), issue(t, db, "2")
 		batch := []api.LoggedRequest{
 			sent(one.ID, 1, now.Add(-time.Hour)), sent(one.ID, 2, now), sent(other.ID, 3, now), sent(keys.NewID(), 4, now),
 		}
-		require.NoError(t, s.Add(ctx, batch))
-		require.NoError(t, s.Add(ctx, batch), "sent again")
-		require.NoError(t, s.Add(ctx, nil))
-		recent, err := s.Recent(ctx, one.Account)
+		require.NoError(t, s.AddRequests(ctx, batch))
+		require.NoError(t, s.AddRequests(ctx, batch), "sent again")
+		require.NoError(t, s.AddRequests(ctx, nil))
+		recent, err := s.RecentRequests(ctx, one.Account)
 		require.NoError(t, err)
 		require.Len(t, recent, 2)
 		require.Equal(t, []api.LoggedRequest{batch[1], batch[0]}, []api.LoggedRequest{
@@ -112,7 +112,7 @@ func TestRequestsOfAnAccount(t *testing.T) {
 
 		// the log follows its key to another account
 		require.NoError(t, db.Exec("UPDATE api_keys SET account_id = ? WHERE id = ?", other.Account, one.ID).Error)
-		recent, err = s.Recent(ctx, other.Account)
+		recent, err = s.RecentRequests(ctx, other.Account)
 		require.NoError(t, err)
 		require.Len(t, recent, 3)
 	})
@@ -120,33 +120,33 @@ func TestRequestsOfAnAccount(t *testing.T) {
 
 func TestOldRequestsLeaveTheLog(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
-		s, ctx, begin := keyusage.NewRequestLog(db.DB), t.Context(), db.Now()
+		s, ctx, begin := keyusage.NewStore(db.DB), t.Context(), db.Now()
 		busy, quiet := issue(t, db, "1"), issue(t, db, "2")
 		batch := []api.LoggedRequest{sent(quiet.ID, 0, begin)}
 		for i := range 1600 { // 500 a second
 			batch = append(batch, sent(busy.ID, i+1, begin.Add(time.Duration(i)*2*time.Millisecond)))
 		}
-		require.NoError(t, s.Add(ctx, batch))
+		require.NoError(t, s.AddRequests(ctx, batch))
 		stored := func() (n int) {
 			require.NoError(t, db.Raw("SELECT coalesce(sum(calls), 0) FROM request_log_seconds").Scan(&n).Error)
 			return n
 		}
 		require.Equal(t, 1+1600, stored())
 		for range 2 {
-			require.NoError(t, s.Prune(ctx))
+			require.NoError(t, s.PruneRequests(ctx))
 			require.Equal(t, 1+1100, stored(), "whole seconds")
 		}
-		recent, err := s.Recent(ctx, busy.Account)
+		recent, err := s.RecentRequests(ctx, busy.Account)
 		require.NoError(t, err)
 		require.Len(t, recent, api.RequestLogSize)
 		require.Equal(t, batch[len(batch)-1].ID, recent[0].ID, "the newest remain")
 
 		db.Advance(api.RequestLogDuration)
-		recent, err = s.Recent(ctx, quiet.Account)
+		recent, err = s.RecentRequests(ctx, quiet.Account)
 		require.NoError(t, err)
 		require.Empty(t, recent, "not shown even before it is deleted")
 		db.Advance(time.Minute)
-		require.NoError(t, s.Prune(ctx))
+		require.NoError(t, s.PruneRequests(ctx))
 		require.Zero(t, stored())
 	})
 }
@@ -159,7 +159,7 @@ func BenchmarkTenThousandCalls(b *testing.B) {
 		b.Run(dialect, func(b *testing.B) {
 			url, start := newURL(b), time.Now()
 			db := testkit.Open(b, url, func() time.Time { return start })
-			s := keyusage.NewRequestLog(db.DB)
+			s := keyusage.NewStore(db.DB)
 			var held []keys.Key
 			for i := range 5 {
 				held = append(held, issue(b, db, string(rune('0'+i))))
@@ -193,16 +193,16 @@ func BenchmarkTenThousandCalls(b *testing.B) {
 					require.NoError(b, json.Unmarshal(body, &batch))
 					requests, err := keyusage.CheckRequests(batch.Requests, db.Now())
 					require.NoError(b, err)
-					require.NoError(b, s.Add(b.Context(), requests))
+					require.NoError(b, s.AddRequests(b.Context(), requests))
 				}
 				cpu += processCPU(b) - before
 				server += storetest.ServerCPU(b, url) - serverBefore
 			}
 			b.ReportMetric(float64(cpu.Milliseconds())/float64(b.N), "cpu-ms")
 			b.ReportMetric(float64(server.Milliseconds())/float64(b.N), "server-cpu-ms")
-			require.NoError(b, s.Prune(b.Context()))
+			require.NoError(b, s.PruneRequests(b.Context()))
 			before := time.Now()
-			recent, err := s.Recent(b.Context(), held[0].Account)
+			recent, err := s.RecentRequests(b.Context(), held[0].Account)
 			require.NoError(b, err)
 			b.ReportMetric(float64(time.Since(before).Microseconds())/1000, "page-ms")
 			require.Len(b, recent, api.RequestLogSize)

@@ -37,9 +37,8 @@ func (s *Store) Served(ctx context.Context, r Range) ([]api.DayServed, error) {
 	return days, database.Outage(err)
 }
 
-// ByTier returns the outcomes of all requests by day and by the tier that the account has now. It
-// may return several counts for one day, tier and outcome.
-func (s *Store) ByTier(ctx context.Context, r Range) ([]TierCount, error) {
+// Report returns the requests of all accounts by day and by the tier that the account has now.
+func (s *Store) Report(ctx context.Context, r Range) (api.UsageReport, error) {
 	var rows []struct {
 		DayCount
 		Granted  api.Tier
@@ -52,14 +51,35 @@ func (s *Store) ByTier(ctx context.Context, r Range) ([]TierCount, error) {
 			ON p.holder_id = a.id
 		WHERE u.day BETWEEN ? AND ? GROUP BY u.day, u.outcome, a.tier, p.paid_rank`,
 			database.Micros(s.db.Now()), r.From, r.To).Scan(&rows).Error
-	counts := make([]TierCount, len(rows))
-	for i, row := range rows {
-		counts[i] = TierCount{DayCount: row.DayCount, Tier: row.Granted}
+	type entry struct {
+		day  string
+		tier api.Tier
+	}
+	sums := map[entry]*api.TierUsage{}
+	for _, row := range rows {
+		e := entry{row.Day, row.Granted}
 		if row.PaidRank >= 0 {
-			counts[i].Tier = account.HigherTier(row.Granted, api.Tiers[row.PaidRank].Tier)
+			e.tier = account.HigherTier(row.Granted, api.Tiers[row.PaidRank].Tier)
+		}
+		if sums[e] == nil {
+			sums[e] = &api.TierUsage{Date: e.day, Tier: e.tier, Refused: map[api.CallOutcome]int{}}
+		}
+		sums[e].Calls += row.Calls
+		switch GroupOf(row.Outcome) {
+		case Rejected:
+			sums[e].Refused[row.Outcome] += row.Calls
+		case Failed:
+			sums[e].Failed += row.Calls
 		}
 	}
-	return counts, database.Outage(err)
+	report := api.UsageReport{Days: make([]api.TierUsage, 0, len(sums))}
+	for _, sum := range sums {
+		report.Days = append(report.Days, *sum)
+	}
+	slices.SortFunc(report.Days, func(a, b api.TierUsage) int {
+		return cmp.Or(cmp.Compare(a.Date, b.Date), cmp.Compare(a.Tier.Rank(), b.Tier.Rank()))
+	})
+	return report, database.Outage(err)
 }
 
 // rank is an SQL expression for the rank of the column tier.
@@ -143,13 +163,13 @@ func (s *Store) Lines(ctx context.Context, account string, r Range, write func([
 // SentOn returns the requests that were sent with each key of the account on a UTC day. Keys
 // without requests are left out.
 func (s *Store) SentOn(ctx context.Context, id string, day time.Time) (map[string]Figures, error) {
-	var rows []keyUsageRow
+	var rows []KeySum
 	err := s.db.WithContext(ctx).Find(&rows, "account_id = ? AND day = ?", id, counter.DayOf(day)).Error
 	sent := make(map[string]Figures, len(rows))
 	for _, r := range rows {
-		of := sent[r.KeyID]
-		of[GroupOf(api.CallOutcome(r.Outcome))] += r.Calls
-		sent[r.KeyID] = of
+		of := sent[r.Key]
+		of[GroupOf(r.Outcome)] += r.Calls
+		sent[r.Key] = of
 	}
 	return sent, database.Outage(err)
 }
@@ -281,43 +301,6 @@ type KeyCounts struct {
 	Busiest []KeyCount
 	Others  int // number of other keys with requests
 	Rest    Figures
-}
-
-// TierCount is the number of requests with one outcome on one day by all accounts of a tier.
-type TierCount struct {
-	DayCount
-
-	Tier api.Tier
-}
-
-// Report adds up counts by day and tier. It may have several counts for the same outcome.
-func Report(counts []TierCount) api.UsageReport {
-	type entry struct {
-		day  string
-		tier api.Tier
-	}
-	sums := map[entry]*api.TierUsage{}
-	for _, c := range counts {
-		e := entry{c.Day, c.Tier}
-		if sums[e] == nil {
-			sums[e] = &api.TierUsage{Date: c.Day, Tier: c.Tier, Refused: map[api.CallOutcome]int{}}
-		}
-		sums[e].Calls += c.Calls
-		switch GroupOf(c.Outcome) {
-		case Rejected:
-			sums[e].Refused[c.Outcome] += c.Calls
-		case Failed:
-			sums[e].Failed += c.Calls
-		}
-	}
-	report := api.UsageReport{Days: make([]api.TierUsage, 0, len(sums))}
-	for _, sum := range sums {
-		report.Days = append(report.Days, *sum)
-	}
-	slices.SortFunc(report.Days, func(a, b api.TierUsage) int {
-		return cmp.Or(cmp.Compare(a.Date, b.Date), cmp.Compare(a.Tier.Rank(), b.Tier.Rank()))
-	})
-	return report
 }
 
 // Line is the number of requests of a key with one outcome on one day, with the key's current name.

@@ -238,9 +238,9 @@ func TestABatchIsAddedUp(t *testing.T) {
 	}}, noon)
 	require.NoError(t, err)
 	require.Equal(t, keyusage.Batch{ID: id, Sums: []keyusage.KeySum{
-		{keyA, "2026-11-20", api.CallServed, 1},
-		{keyB, "2026-11-19", api.CallFailed, 4},
-		{keyB, "2026-11-20", api.CallServed, 5},
+		{Key: keyA, Day: "2026-11-20", Outcome: api.CallServed, Calls: 1},
+		{Key: keyB, Day: "2026-11-19", Outcome: api.CallFailed, Calls: 4},
+		{Key: keyB, Day: "2026-11-20", Outcome: api.CallServed, Calls: 5},
 	}, LastUsed: map[string]time.Time{keyA: noon, keyB: noon.Add(-time.Minute)}}, got)
 }
 

@@ -14,8 +14,8 @@ import (
 
 // A template has a line with the subject, then blocks separated by empty lines: a paragraph, a list
 // of lines that start with a hyphen, or a link such as [label](address). Text and HTML are
-// generated from it. The block {{.text}} is replaced by paragraphs. {{.site}} is the public URL, and
-// {{.operator}} names the operator.
+// generated from it. The block {{.text}} is replaced by paragraphs. {{.site}} is the public URL,
+// and {{.operator}} names the operator.
 //
 //go:embed templates/*.txt layout.html
 var files embed.FS

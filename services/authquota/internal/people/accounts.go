@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -155,18 +158,16 @@ func describePerson(db *gorm.DB, id string, now time.Time) (*api.AccountPerson, 
 	return shown, err
 }
 
-// Event is an audit log entry for the account's person.
+// Event is an entry of the audit log as the account's person sees it.
 type Event struct {
-	At     time.Time
-	Action string
-	Own    bool // by the person, as far as is known
-	Auto   bool // without an operator
-	Detail map[string]any
-	Times  int // number of occurrences, if it stands for several
+	At   time.Time
+	What string
+	More string // factor and location
+	By   string // you, the operator, automatic or unknown
 }
 
-// Actions maps the actions that people see to their text. Other actions are not shown.
-var Actions = map[string]string{
+// actions maps the actions that people see to their text. Other actions are not shown.
+var actions = map[string]string{
 	"person.sign_up":              "Account created",
 	"person.sign_in":              "Signed in",
 	"person.password_change":      "Password changed",
@@ -202,50 +203,65 @@ var Actions = map[string]string{
 	"plan.resume":                 "Plan resumption requested",
 }
 
-// Failures maps actions that anyone can cause to their text. Each is shown in one row with the
-// number of occurrences.
-var Failures = map[string]string{
+// failures maps actions that anyone can cause to their text. Each is shown in one row with the
+// number of occurrences, to keep other events visible.
+var failures = map[string]string{
 	"person.sign_in_failed": "Failed to sign in",
 	"person.confirm_failed": "Failed to confirm",
 }
 
-// Events returns the newest audit log entries with the given actions, by the person or about the
-// account, its keys and its requests.
-func (s *Store) Events(ctx context.Context, accountID string, actions []string, limit int) ([]Event, error) {
-	var rows []accountdb.AuditRow
-	db := s.db.WithContext(ctx)
-	err := db.Where(concerns(db, accountID)).Where("action IN ?", actions).Order("id DESC").Limit(limit).Find(&rows).Error
-	events := make([]Event, len(rows))
-	for i, r := range rows {
-		events[i] = toEvent(r, accountID)
-	}
-	return events, database.Outage(err)
-}
+// failuresShown is the time for which failures are shown.
+const failuresShown = 30 * 24 * time.Hour
 
-// Failures returns the latestEntries event of each of the given actions since then, with the number
-// of occurrences. Anyone can cause failures, so they are grouped to keep other events visible.
-func (s *Store) Failures(ctx context.Context, accountID string, actions []string, since time.Time) ([]Event, error) {
+// Events returns the newest events, at most limit and the failures, newest first: by the person, or
+// about the account, its keys and its requests.
+func (s *Store) Events(ctx context.Context, accountID string, limit int) ([]Event, error) {
 	var rows []struct {
 		Row   accountdb.AuditRow `gorm:"embedded"`
 		Times int
 	}
-	err := s.db.WithContext(ctx).Raw(`
-		SELECT a.*, f.times FROM audit_log a JOIN (
-			SELECT max(id) AS id, count(*) AS times FROM audit_log WHERE actor = ? AND action IN ? AND at >= ? GROUP BY action
-		) f ON f.id = a.id ORDER BY a.id DESC`, accountID, actions, database.Micros(since)).Scan(&rows).Error
+	db := s.db.WithContext(ctx)
+	err := db.Model(&accountdb.AuditRow{}).Select("*, 1 AS times").Where(concerns(db, accountID)).
+		Where("action IN ?", slices.Collect(maps.Keys(actions))).Order("id DESC").Limit(limit).Scan(&rows).Error
+	failed := rows[:0:0]
+	if err == nil {
+		err = db.Raw(`SELECT a.*, f.times FROM audit_log a JOIN (
+				SELECT max(id) AS id, count(*) AS times FROM audit_log WHERE actor = ? AND action IN ? AND at >= ? GROUP BY action
+			) f ON f.id = a.id`, accountID, slices.Collect(maps.Keys(failures)),
+			database.Micros(s.db.Now().Add(-failuresShown))).Scan(&failed).Error
+	}
+	rows = append(rows, failed...)
 	events := make([]Event, len(rows))
 	for i, r := range rows {
-		events[i] = toEvent(r.Row, accountID)
-		events[i].Times = r.Times
+		events[i] = describe(r.Row, accountID, r.Times)
 	}
+	slices.SortStableFunc(events, func(a, b Event) int { return b.At.Compare(a.At) })
 	return events, database.Outage(err)
 }
 
-func toEvent(r accountdb.AuditRow, accountID string) Event {
-	e := Event{
-		At: database.FromMicros(r.At), Action: r.Action, Own: r.Actor == accountID, Auto: r.Actor == keys.AutoApproval,
+func describe(r accountdb.AuditRow, accountID string, times int) Event {
+	var detail map[string]any
+	_ = json.Unmarshal([]byte(r.Detail), &detail) // invalid detail is omitted
+	var more []string
+	for _, name := range []string{"factor", "with", "name", "version", "agent", "network"} {
+		if text, ok := detail[name].(string); ok && text != "" {
+			more = append(more, text)
+		}
 	}
-	_ = json.Unmarshal([]byte(r.Detail), &e.Detail) // invalid detail is omitted
+	e := Event{At: database.FromMicros(r.At), What: actions[r.Action], By: "the operator"}
+	switch r.Actor {
+	case accountID:
+		e.By = "you"
+	case keys.AutoApproval:
+		e.By = "automatic"
+	}
+	if what, failed := failures[r.Action]; failed {
+		e.What, e.By = what, "unknown" // without the secret, the person is unknown
+		if times > 1 {
+			more = append(more, strconv.Itoa(times)+" times in 30 days")
+		}
+	}
+	e.More = strings.Join(more, ", ")
 	return e
 }
 

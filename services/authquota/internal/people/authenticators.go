@@ -121,8 +121,8 @@ func (s *Store) Seed(ctx context.Context, accountID string) (string, error) {
 	return string(plain), err
 }
 
-// RequestNewAuthenticator posts a mail with the two links for a lost authenticator: a LinkLost and a
-// LinkKeep. Earlier links for it stop working.
+// RequestNewAuthenticator posts a mail with the two links for a lost authenticator: a LinkLost and
+// a LinkKeep. Earlier links for it stop working.
 func (s *Store) RequestNewAuthenticator(ctx context.Context, of Person) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		if err := endLinks(tx, of.Account, LinkLost, LinkKeep); err != nil {

@@ -51,8 +51,8 @@ func (s *Store) ChangePassword(ctx context.Context, current Session, before, aft
 	})
 }
 
-// RequestReset posts a mail with a LinkReset to an address. If no account has it, it does nothing in
-// the same time.
+// RequestReset posts a mail with a LinkReset to an address. If no account has it, it does nothing
+// in the same time.
 func (s *Store) RequestReset(ctx context.Context, email string) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		person, err := byEmail(tx.DB, email)

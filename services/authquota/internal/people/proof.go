@@ -39,8 +39,8 @@ func ByRecoveryCode(hash string) Proof {
 	}}
 }
 
-// ByPasskey is the proof by a verified passkey. Its use returns credential.ErrPasskeyRejected if the
-// passkey was removed or cloned.
+// ByPasskey is the proof by a verified passkey. Its use returns credential.ErrPasskeyRejected if
+// the passkey was removed or cloned.
 func ByPasskey(used credential.Passkey) Proof {
 	return Proof{"passkey", func(tx *accountdb.Tx, _ string) error { return usePasskey(tx, used) }}
 }

@@ -412,15 +412,12 @@ func TestFailuresAreGrouped(t *testing.T) {
 				"INSERT INTO audit_log (at, actor, action, subject, detail) VALUES (?, ?, 'person.sign_in_failed', ?, '{}')",
 				db.Now().UnixMicro(), id, id).Error)
 		}
-		failed, err := s.Failures(ctx, id, []string{"person.sign_in_failed"}, db.Now())
+		events, err := s.Events(ctx, id, 1)
 		require.NoError(t, err)
-		require.Len(t, failed, 1)
-		require.Equal(t, 3, failed[0].Times)
-		events, err := s.Events(ctx, id, []string{"person.sign_up", "person.sign_in"}, 1)
-		require.NoError(t, err)
-		require.Len(t, events, 1)
-		require.Equal(t, "person.sign_in", events[0].Action)
-		require.True(t, events[0].Own)
+		require.Len(t, events, 2, "the newest event and the failures")
+		require.Equal(t, people.Event{At: db.Now(), What: "Failed to sign in", More: "3 times in 30 days", By: "unknown"},
+			events[1])
+		require.Equal(t, []string{"Signed in", "you"}, []string{events[0].What, events[0].By})
 	})
 }
 

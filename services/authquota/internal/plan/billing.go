@@ -16,8 +16,8 @@ const (
 	PortalsPath   = "/internal/v1/portals"   // where customers change the card and read invoices
 )
 
-// SubscriptionPath returns the path of billing for the payment state of an account. Below it, a POST
-// to /cancel stops the renewal, and /resume undoes that.
+// SubscriptionPath returns the path of billing for the payment state of an account. Below it, a
+// POST to /cancel stops the renewal, and /resume undoes that.
 func SubscriptionPath(accountID string) string { return "/internal/v1/subscriptions/" + accountID }
 
 // Offer is a tier in the comparison of plans.

@@ -230,27 +230,14 @@ const CancelInterval = 10 * time.Second
 
 const cancelBatch = 100
 
-// PendingCancel is a closed account whose latest entitlement has not been cancelled.
-type PendingCancel struct {
-	Account string
-	Version int64 // of the entitlement
-}
-
-// PendingCancels returns up to limit closed accounts with an entitlement that billing has not
-// cancelled.
-func (s *Store) PendingCancels(ctx context.Context, limit int) (pending []PendingCancel, err error) {
+// PendingCancels returns up to limit entitlements of closed accounts that billing has not cancelled
+// in their latest version.
+func (s *Store) PendingCancels(ctx context.Context, limit int) (pending []account.EntitlementRow, err error) {
 	err = s.db.WithContext(ctx).Raw(`
-		SELECT e.account_id AS account, e.version FROM entitlements e JOIN people p ON p.account_id = e.holder_id
+		SELECT e.* FROM entitlements e JOIN people p ON p.account_id = e.holder_id
 		WHERE p.closed_at IS NOT NULL AND e.cancel_told < e.version ORDER BY e.account_id LIMIT ?`,
 		limit).Scan(&pending).Error
 	return pending, database.Outage(err)
-}
-
-// DeleteCancel records that billing cancelled this entitlement version. Later versions are pending
-// again.
-func (s *Store) DeleteCancel(ctx context.Context, p PendingCancel) error {
-	return database.Outage(s.db.WithContext(ctx).Model(&account.EntitlementRow{}).
-		Where("account_id = ? AND cancel_told < ?", p.Account, p.Version).Update("cancel_told", p.Version).Error)
 }
 
 // CancelClosed cancels the subscriptions of closed accounts and returns the number of accounts that
@@ -271,9 +258,10 @@ func (s *Store) CancelClosed(ctx context.Context, seller *peer.Client) (left int
 	left = len(pending)
 	var failures []error
 	for _, p := range pending {
-		err := seller.Post(ctx, SubscriptionPath(p.Account)+"/cancel", struct{}{}, new(api.Subscription))
+		err := seller.Post(ctx, SubscriptionPath(p.AccountID)+"/cancel", struct{}{}, new(api.Subscription))
 		if err == nil {
-			err = s.DeleteCancel(ctx, p)
+			err = database.Outage(s.db.WithContext(ctx).Model(&account.EntitlementRow{}).
+				Where("account_id = ? AND cancel_told < ?", p.AccountID, p.Version).Update("cancel_told", p.Version).Error)
 		}
 		if err == nil {
 			left--

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -79,6 +80,22 @@ func (p *Person) SignIn() {
 	p.Post("/account/sign-in/code", "code", p.Code()).Leads("/account")
 }
 
+// RequestKey requests a key, accepts a version of the terms of use, and returns the ID of the
+// request.
+func (p *Person) RequestKey(name, terms string) string {
+	p.t.Helper()
+	before := p.Get("/account/keys").Body
+	p.Post("/account/keys/new", "name", name, "useCase", "a job board", "terms", "accepted", "termsVersion", terms).
+		Leads("/account/keys")
+	for _, id := range requestIDs.FindAllString(p.Get("/account/keys").Body, -1) {
+		if !strings.Contains(before, id) {
+			return id
+		}
+	}
+	require.FailNow(p.t, "the request is not on the page of keys")
+	return ""
+}
+
 // Other returns the person with another browser, without cookies.
 func (p *Person) Other() *Person {
 	other := *p
@@ -89,10 +106,35 @@ func (p *Person) Other() *Person {
 var (
 	seeds  = regexp.MustCompile(`<code class="secret">([^<]+)</code>`)
 	tokens = regexp.MustCompile(`name="token" value="([^"]+)"`)
+
+	links      = regexp.MustCompile(`https://api\.example(/account/[^\s")]+)`)
+	requestIDs = regexp.MustCompile(`req_[0-9a-f]{32}`)
+	newKeys    = regexp.MustCompile(`(oda_(?:live|test)_[0-9A-Za-z]{43}_[0-9A-Za-z]{6})`)
 )
+
+// NewKey returns the key that a page shows once.
+func NewKey(p Page) string {
+	p.t.Helper()
+	return p.Shows(http.StatusOK, "Copy your key now").Find(newKeys)
+}
 
 // Seed returns the seed on a page with a new authenticator.
 func Seed(p Page) string { return strings.ReplaceAll(p.Find(seeds), " ", "") }
+
+// Links returns the paths of the pages that the text of a mail links to.
+func Links(text string) (paths []string) {
+	for _, found := range links.FindAllStringSubmatch(text, -1) {
+		paths = append(paths, found[1])
+	}
+	return paths
+}
+
+// Confirm follows the link of the mail to a new address and chooses the Password.
+func (p *Person) Confirm(link string) {
+	p.t.Helper()
+	form := p.Get(link).Shows(http.StatusOK, "Choose a password")
+	p.Post("/account/confirm", "token", Token(form), "password", Password).Leads("/account/authenticator")
+}
 
 // Token returns the secret of the link that a page was opened with, from its form.
 func Token(p Page) string { return p.Find(tokens) }

@@ -61,8 +61,7 @@ func (a API) checkout(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, problem.Invalid("email", "must be given")
 	}
 	return page(g, req.Account, req.ReturnURL, func(ctx context.Context) (string, error) {
-		return a.Sales.Checkout(ctx,
-			req)
+		return a.Sales.Checkout(ctx, req)
 	})
 }
 
@@ -72,8 +71,7 @@ func (a API) portal(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	return page(g, req.Account, req.ReturnURL, func(ctx context.Context) (string, error) {
-		return a.Sales.Portal(ctx,
-			req)
+		return a.Sales.Portal(ctx, req)
 	})
 }
 

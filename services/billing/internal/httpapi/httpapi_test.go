@@ -11,6 +11,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/routetest"
 	"opportunity.internal/services/billing/internal/httpapi"
+	"opportunity.internal/services/billing/internal/reconcile"
 	"opportunity.internal/services/billing/internal/sales"
 	"opportunity.internal/services/billing/internal/sandbox"
 	"opportunity.internal/services/billing/internal/store"
@@ -18,7 +19,7 @@ import (
 
 func TestRoutesHaveRules(t *testing.T) {
 	engine, ok := httpapi.API{
-		Errors: problem.Writer{}, Ready: http.NotFoundHandler(), Sales: sales.Sales{Store: &store.Store{}},
+		Errors: problem.Writer{}, Ready: http.NotFoundHandler(), Sales: sales.Sales{Reconciler: reconcile.Reconciler{Store: &store.Store{}}},
 		Webhook:     new(httpapi.Webhook),
 		SandboxPath: sandbox.Path, SandboxPages: http.NotFoundHandler(),
 	}.Handler().(*gin.Engine)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"time"
 
@@ -27,11 +26,10 @@ const webhookTimeout = api.GatewayTimeout - time.Second
 
 // Webhook handles webhook events of the processor. Stripe resends events that got a 5xx for days.
 type Webhook struct {
-	Stripe     *stripe.Stripe
-	Reconciler reconcile.Reconciler
-	Now        func() time.Time
-	Log        *slog.Logger
-	Count      func(outcome string)
+	reconcile.Reconciler
+
+	Stripe *stripe.Stripe
+	Count  func(outcome string)
 }
 
 // Outcomes of events that are not reconciled.
@@ -81,7 +79,7 @@ func (w *Webhook) reject(ctx context.Context, err error) error {
 
 // Receive handles an event and counts the outcome.
 func (w *Webhook) Receive(ctx context.Context, e subscription.Event) (outcome string, err error) {
-	done, err := w.Reconciler.HandleEvent(ctx, e)
+	done, err := w.HandleEvent(ctx, e)
 	if err != nil {
 		w.Count(failed)
 		return failed, err

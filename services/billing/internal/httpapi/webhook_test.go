@@ -44,15 +44,15 @@ func newWebhookTest(t *testing.T) *webhookTest {
 	db := servicetest.OpenDatabase(t, schema.SQLite(t))
 	w.close = func() { require.NoError(t, db.Close()) }
 	log, repo := slog.New(slog.NewTextHandler(&w.log, nil)), store.New(db, clock)
+	reconciler := reconcile.Reconciler{Store: repo, Processor: w.processor, Now: clock, Log: log}
 	w.webhook = &httpapi.Webhook{
+		Reconciler: reconciler,
 		Stripe:     stripe.New(stripe.Config{WebhookSecrets: []string{sandboxtest.Secret}}, stripe.Options{}),
-		Reconciler: reconcile.Reconciler{Store: repo, Processor: w.processor, Log: log}, Now: clock, Log: log,
-		Count: func(outcome string) { w.counted = append(w.counted, outcome) },
+		Count:      func(outcome string) { w.counted = append(w.counted, outcome) },
 	}
 	w.handler = httpapi.API{
-		Errors: problem.Writer{BaseURL: "https://api.example",
-			Log: slog.New(slog.DiscardHandler)}, Ready: http.NotFoundHandler(),
-		Sales: sales.Sales{Store: repo}, Webhook: w.webhook,
+		Errors: problem.Writer{BaseURL: "https://api.example", Log: slog.New(slog.DiscardHandler)},
+		Ready:  http.NotFoundHandler(), Sales: sales.Sales{Reconciler: reconciler}, Webhook: w.webhook,
 	}.Handler()
 	return w
 }
@@ -84,14 +84,12 @@ func TestOutcomeOfWebhook(t *testing.T) {
 			calls := w.processor.Calls()
 			w.t.Cleanup(func() { require.Equal(w.t, calls, w.processor.Calls(), "a duplicate makes no request") })
 		}, status: http.StatusOK, outcome: "repeated", logged: "webhook event processed"},
-		"irrelevant": {prepare: func(_ *webhookTest,
-			e *sandboxtest.Event) {
+		"irrelevant": {prepare: func(_ *webhookTest, e *sandboxtest.Event) {
 			*e = sandboxtest.NewEvent("evt_1", "product.updated", `{"id":"prod_1"}`)
 		}, status: http.StatusOK, outcome: "irrelevant"},
 		"bad signature": {secret: "whsec_of_another_endpoint", status: http.StatusBadRequest, outcome: "bad_signature",
 			logged: "webhook event rejected"},
-		"malformed": {prepare: func(_ *webhookTest,
-			e *sandboxtest.Event) {
+		"malformed": {prepare: func(_ *webhookTest, e *sandboxtest.Event) {
 			*e = sandboxtest.Event(`{"object":"event"}`)
 		}, status: http.StatusBadRequest, outcome: "malformed", logged: "webhook event rejected"},
 		"processor fails": {prepare: func(w *webhookTest, _ *sandboxtest.Event) { w.processor.SetUnavailable(true) },

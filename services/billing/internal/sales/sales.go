@@ -17,11 +17,7 @@ import (
 )
 
 // Sales handles requests of accounts.
-type Sales struct {
-	Store      *store.Store
-	Processor  subscription.Processor
-	Reconciler reconcile.Reconciler
-}
+type Sales struct{ reconcile.Reconciler }
 
 // Checkout returns the URL where the account buys the plan. An account that already has the plan
 // gets the portal instead, because it would pay twice for the same time.
@@ -95,7 +91,7 @@ func (s Sales) refreshNew(ctx context.Context, account subscription.Account) (su
 	refreshed := false
 	for _, id := range ids {
 		if !known[id] {
-			if _, err := s.Reconciler.Refresh(ctx, id, store.Cause{Actor: account.ID}); err != nil {
+			if _, err := s.Refresh(ctx, id, store.Cause{Actor: account.ID}); err != nil {
 				return account, err
 			}
 			refreshed = true
@@ -114,7 +110,7 @@ func (s Sales) deleteCustomer(ctx context.Context, account subscription.Account)
 		if state.Ended {
 			continue
 		}
-		_, err := s.Reconciler.Refresh(ctx, state.ID, store.Cause{Actor: account.ID})
+		_, err := s.Refresh(ctx, state.ID, store.Cause{Actor: account.ID})
 		if err != nil && !errors.Is(err, subscription.ErrNotFound) {
 			return err
 		}
@@ -180,7 +176,7 @@ func (s Sales) setCancelOne(ctx context.Context, id string, cancel bool, cause s
 		}
 		cause.Action = "" // the account's action had no effect: do not audit it
 	}
-	change, err := s.Reconciler.Refresh(ctx, id, cause)
+	change, err := s.Refresh(ctx, id, cause)
 	if err == nil && rejected != nil && (change.After == nil || !change.After.Ended) {
 		return rejected
 	}

@@ -44,10 +44,9 @@ func onBothDatabases(t *testing.T, test func(t *testing.T, s *testSales)) {
 		s.processor = sandboxtest.New(t, now)
 		s.stripe = stripe.New(stripe.Config{WebhookSecrets: []string{sandboxtest.Secret}}, stripe.Options{})
 		repo := store.New(servicetest.OpenDatabase(t, url), now)
-		s.Sales = sales.Sales{
-			Store: repo, Processor: s.processor, Reconciler: reconcile.Reconciler{Store: repo, Processor: s.processor, Now: now,
-				Log: slog.New(slog.DiscardHandler)},
-		}
+		s.Sales = sales.Sales{Reconciler: reconcile.Reconciler{
+			Store: repo, Processor: s.processor, Now: now, Log: slog.New(slog.DiscardHandler),
+		}}
 		test(t, s)
 	})
 }
@@ -65,7 +64,7 @@ func (s *testSales) deliver(events ...sandboxtest.Event) {
 	for _, body := range events {
 		e, err := s.stripe.Event(s.t.Context(), body, body.Signature(sandboxtest.Secret, s.time), s.time)
 		require.NoError(s.t, err)
-		_, err = s.Reconciler.HandleEvent(s.t.Context(), e)
+		_, err = s.HandleEvent(s.t.Context(), e)
 		require.NoError(s.t, err)
 	}
 }
@@ -97,7 +96,7 @@ func TestPaymentInAnotherTabDoesNotOpenSecondCheckout(t *testing.T) {
 		page := s.checkout(t)
 		s.Processor = afterLookup{s.processor, func() {
 			id, _ := s.processor.Pay(page)
-			_, err := s.Reconciler.HandleEvent(t.Context(), subscription.Event{ID: "evt_1", Subscription: id})
+			_, err := s.HandleEvent(t.Context(), subscription.Event{ID: "evt_1", Subscription: id})
 			require.NoError(t, err)
 		}}
 		require.Equal(t, page, s.checkout(t), "the session that was paid, not a second one")
@@ -258,7 +257,7 @@ func TestDeletedCustomer(t *testing.T) {
 					return nil
 				})
 
-				report, err := s.Reconciler.Run(t.Context(), "test")
+				report, err := s.Run(t.Context(), "test")
 				require.NoError(t, err)
 				require.Zero(t, report.Failed, "a deleted customer is not an error")
 				again := s.checkout(t)

@@ -119,6 +119,7 @@ func TestPurchase(t *testing.T) {
 		page := d.checkout("one")
 		require.Equal(t, page, d.checkout("one"), "two clicks open one session")
 		require.NotEqual(t, page, d.checkout("two"))
+		require.NoError(t, d.SetCard(t.Context(), d.portal(d.customer), true))
 
 		d.pay(page, true)
 		state := d.onlySubscription()
@@ -141,6 +142,7 @@ func TestPurchase(t *testing.T) {
 		shown, err := d.Session(t.Context(), sandbox.Portal, d.portal(d.customer))
 		require.NoError(t, err)
 		require.Len(t, shown.Subscriptions[0].Invoices, 1, "paid once")
+		require.False(t, shown.Declines, "the card that has paid is used for renewals")
 	})
 }
 

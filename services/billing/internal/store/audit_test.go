@@ -39,92 +39,86 @@ type entry struct{ Actor, Action, Subject, Detail string }
 
 // Every change records its actor and cause, and entries cannot be changed or deleted.
 func TestAuditLog(t *testing.T) {
-	for name, url := range storetest.Databases(t) {
-		t.Run(name, func(t *testing.T) {
-			clock := now
-			repo, db := openStore(t, url, &clock)
-			state := subscription.State{ID: "sub_1", Account: "acc_1", Customer: "cus_1", Tier: api.Commercial,
-				Paid: &subscription.Payment{Invoice: "in_1", Until: now.AddDate(0, 1, 0)}}
-			apply := func(cause store.Cause) {
-				ticket, err := repo.Ticket(t.Context())
-				require.NoError(t, err)
-				_, err = repo.Apply(t.Context(), store.Fetched{Ticket: ticket, Cause: cause, State: &state})
-				require.NoError(t, err)
-			}
-			apply(store.Cause{Actor: "processor", Event: "evt_1"})
-			apply(store.Cause{Actor: "processor", Event: "evt_2"}) // no change
-			state.CancelAtPeriodEnd = true
-			apply(store.Cause{Actor: "acc_1", Action: "subscription.cancel"})
-			var log []entry
-			require.NoError(t, db.Raw("SELECT actor, action, subject, detail FROM audit_log ORDER BY id").Scan(&log).Error)
-			var actions []string
-			for _, e := range log {
-				actions = append(actions, e.Actor+" "+e.Action+" "+e.Subject)
-			}
-			require.Equal(t, []string{
-				"processor subscription.change sub_1", "processor entitlement.change acc_1",
-				"acc_1 subscription.cancel sub_1", "acc_1 subscription.change sub_1", "acc_1 entitlement.change acc_1",
-			}, actions)
-			var detail struct {
-				Event    string
-				Had, Has api.Entitlement
-			}
-			require.NoError(t, json.Unmarshal([]byte(log[1].Detail), &detail))
-			require.Equal(t, "evt_1", detail.Event)
-			require.Equal(t, api.Free, detail.Had.Tier)
-			require.Equal(t, api.Commercial, detail.Has.Tier)
-			for _, forbidden := range []string{"UPDATE audit_log SET actor = 'x'", "DELETE FROM audit_log",
-				"INSERT INTO audit_log (id, at, actor, action, subject, detail) SELECT id, at, 'x', action, subject, detail " +
-					"FROM audit_log LIMIT 1"} {
-				require.Error(t, db.Exec(forbidden).Error, forbidden)
-			}
-		})
-	}
+	storetest.OnBothDatabases(t, func(t *testing.T, url string) {
+		clock := now
+		repo, db := openStore(t, url, &clock)
+		state := subscription.State{ID: "sub_1", Account: "acc_1", Customer: "cus_1", Tier: api.Commercial,
+			Paid: &subscription.Payment{Invoice: "in_1", Until: now.AddDate(0, 1, 0)}}
+		apply := func(cause store.Cause) {
+			ticket, err := repo.Ticket(t.Context())
+			require.NoError(t, err)
+			_, err = repo.Apply(t.Context(), store.Fetched{Ticket: ticket, Cause: cause, State: &state})
+			require.NoError(t, err)
+		}
+		apply(store.Cause{Actor: "processor", Event: "evt_1"})
+		apply(store.Cause{Actor: "processor", Event: "evt_2"}) // no change
+		state.CancelAtPeriodEnd = true
+		apply(store.Cause{Actor: "acc_1", Action: "subscription.cancel"})
+		var log []entry
+		require.NoError(t, db.Raw("SELECT actor, action, subject, detail FROM audit_log ORDER BY id").Scan(&log).Error)
+		var actions []string
+		for _, e := range log {
+			actions = append(actions, e.Actor+" "+e.Action+" "+e.Subject)
+		}
+		require.Equal(t, []string{
+			"processor subscription.change sub_1", "processor entitlement.change acc_1",
+			"acc_1 subscription.cancel sub_1", "acc_1 subscription.change sub_1", "acc_1 entitlement.change acc_1",
+		}, actions)
+		var detail struct {
+			Event    string
+			Had, Has api.Entitlement
+		}
+		require.NoError(t, json.Unmarshal([]byte(log[1].Detail), &detail))
+		require.Equal(t, "evt_1", detail.Event)
+		require.Equal(t, api.Free, detail.Had.Tier)
+		require.Equal(t, api.Commercial, detail.Has.Tier)
+		for _, forbidden := range []string{"UPDATE audit_log SET actor = 'x'", "DELETE FROM audit_log",
+			"INSERT INTO audit_log (id, at, actor, action, subject, detail) SELECT id, at, 'x', action, subject, detail " +
+				"FROM audit_log LIMIT 1"} {
+			require.Error(t, db.Exec(forbidden).Error, forbidden)
+		}
+	})
 }
 
 func TestProcessedEventsAreDeletedAfterSixtyDays(t *testing.T) {
-	for name, url := range storetest.Databases(t) {
-		t.Run(name, func(t *testing.T) {
-			clock := now
-			repo, _ := openStore(t, url, &clock)
-			_, err := repo.Apply(t.Context(), store.Fetched{Cause: store.Cause{Event: "evt_1"}})
+	storetest.OnBothDatabases(t, func(t *testing.T, url string) {
+		clock := now
+		repo, _ := openStore(t, url, &clock)
+		_, err := repo.Apply(t.Context(), store.Fetched{Cause: store.Cause{Event: "evt_1"}})
+		require.NoError(t, err)
+		processed := func() bool {
+			require.NoError(t, repo.DeleteOldEvents(t.Context()))
+			processed, err := repo.EventProcessed(t.Context(), "evt_1")
 			require.NoError(t, err)
-			processed := func() bool {
-				require.NoError(t, repo.DeleteOldEvents(t.Context()))
-				processed, err := repo.EventProcessed(t.Context(), "evt_1")
-				require.NoError(t, err)
-				return processed
-			}
-			clock = now.AddDate(0, 0, 60)
-			require.True(t, processed())
-			clock = clock.Add(time.Second)
-			require.False(t, processed())
-		})
-	}
+			return processed
+		}
+		clock = now.AddDate(0, 0, 60)
+		require.True(t, processed())
+		clock = clock.Add(time.Second)
+		require.False(t, processed())
+	})
 }
 
 // Moving a subscription to another account moves its entitlement.
 func TestSubscriptionMovesToAnotherAccount(t *testing.T) {
-	for name, url := range storetest.Databases(t) {
-		t.Run(name, func(t *testing.T) {
-			clock := now
-			repo, _ := openStore(t, url, &clock)
-			for i, account := range []string{"acc_2", "acc_1"} {
-				_, err := repo.Apply(t.Context(), store.Fetched{Ticket: int64(i + 1), Cause: store.Cause{Actor: "test"},
-					State: &subscription.State{
-						ID: "sub_1", Account: account, Customer: "cus_1", Tier: api.Commercial,
-						Paid: &subscription.Payment{Until: now.AddDate(0, 1, 0)},
-					}})
-				require.NoError(t, err)
-			}
-			for account, tier := range map[string]api.Tier{"acc_2": api.Free, "acc_1": api.Commercial} {
-				found, err := repo.Account(t.Context(), account)
-				require.NoError(t, err)
-				require.Equal(t, tier, found.Entitlement.Tier, account)
-			}
-			due, err := repo.Due(t.Context(), "", 10)
+	storetest.OnBothDatabases(t, func(t *testing.T, url string) {
+		clock := now
+		repo, _ := openStore(t, url, &clock)
+		for i, account := range []string{"acc_2", "acc_1"} {
+			_, err := repo.Apply(t.Context(), store.Fetched{Ticket: int64(i + 1), Cause: store.Cause{Actor: "test"},
+				State: &subscription.State{
+					ID: "sub_1", Account: account, Customer: "cus_1", Tier: api.Commercial,
+					Paid: &subscription.Payment{Until: now.AddDate(0, 1, 0)},
+				}})
 			require.NoError(t, err)
-			require.Len(t, due, 2)
-		})
-	}
+		}
+		for account, tier := range map[string]api.Tier{"acc_2": api.Free, "acc_1": api.Commercial} {
+			found, err := repo.Account(t.Context(), account)
+			require.NoError(t, err)
+			require.Equal(t, tier, found.Entitlement.Tier, account)
+		}
+		due, err := repo.Due(t.Context(), "", 10)
+		require.NoError(t, err)
+		require.Len(t, due, 2)
+	})
 }

@@ -80,20 +80,20 @@ func (f *fake) renew(status string) (id string) {
 	return id
 }
 
-// failAt makes requests whose path ends like this fail with a status.
-func (f *fake) failAt(suffix string, status int) {
+// failAt makes requests whose path ends like this fail.
+func (f *fake) failAt(suffix string) {
 	f.fail = func(r *http.Request) int {
 		if strings.HasSuffix(r.URL.Path, suffix) {
-			return status
+			return http.StatusInternalServerError
 		}
 		return 0
 	}
 }
 
-// sent returns the requests with a method whose path ends like this.
-func (f *fake) sent(method, suffix string) (found []request) {
+// posted returns the POST requests whose path ends like this.
+func (f *fake) posted(suffix string) (found []request) {
 	for _, r := range f.requests {
-		if r.method == method && strings.HasSuffix(r.path, suffix) {
+		if r.method == http.MethodPost && strings.HasSuffix(r.path, suffix) {
 			found = append(found, r)
 		}
 	}

@@ -94,7 +94,7 @@ func TestNestedListsAreReadToTheEnd(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 	for _, list := range []string{"/lines", "/subscription_items"} {
-		f.failAt(list, http.StatusInternalServerError)
+		f.failAt(list)
 		_, err = s.Subscription(t.Context(), "sub_1")
 		require.ErrorAs(t, err, new(*problem.Error), "an outage, so that the event is sent again")
 	}
@@ -144,12 +144,12 @@ func TestRequestsAreIdempotent(t *testing.T) {
 		require.Equal(t, "https://checkout.stripe.example/cs_1", page)
 	}
 	for _, path := range []string{"/customers", "/checkout/sessions"} {
-		sent := f.sent(http.MethodPost, path)
+		sent := f.posted(path)
 		require.Len(t, sent, 3)
 		require.Equal(t, sent[0], sent[1])
 		require.NotEqual(t, sent[0].key, sent[2].key)
 	}
-	form := f.sent(http.MethodPost, "/checkout/sessions")[0].form
+	form := f.posted("/checkout/sessions")[0].form
 	require.Equal(t, "acc_1", form.Get("metadata[account]"))
 	require.Equal(t, "acc_1", form.Get("subscription_data[metadata][account]"))
 	require.Equal(t, "https://api.example/account/plan?checkout=done", form.Get("success_url"))
@@ -200,7 +200,7 @@ func TestStripeErrors(t *testing.T) {
 	require.NotContains(t, err.Error(), "wrong_and_secret")
 	require.NotErrorAs(t, err, new(*problem.Error))
 
-	f.failAt("", http.StatusInternalServerError)
+	f.failAt("")
 	unavailable := new(problem.Error)
 	require.ErrorAs(t, s.CheckOffer(t.Context()), &unavailable)
 	require.Equal(t, problem.ServiceUnavailable, unavailable.Code)

@@ -35,7 +35,7 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-//go:embed *.html errors.md reference.md operation.md schemas.md sdk.md *.txt *.xml static
+//go:embed *.html *.tmpl errors.md reference.md operation.md schemas.md sdk.md static
 var files embed.FS
 
 // Site holds the rendered documents.
@@ -92,7 +92,7 @@ func New(publicURL string, by Operator) (*Site, error) {
 	if _, err = s.layout.ParseFS(files, "*.html"); err != nil {
 		return nil, err
 	}
-	if s.sources, err = texttemplate.New("").Funcs(referenceFunctions).ParseFS(files, "*.md", "*.txt", "*.xml"); err != nil {
+	if s.sources, err = texttemplate.New("").Funcs(referenceFunctions).ParseFS(files, "*.md", "*.tmpl"); err != nil {
 		return nil, err
 	}
 	if s.firstCall, err = firstCall(); err != nil {
@@ -186,7 +186,7 @@ func (r rendering) forCrawlers() error {
 	for name, kind := range map[string]string{
 		"robots.txt": "text/plain; charset=utf-8", "llms.txt": "text/plain; charset=utf-8", "sitemap.xml": "application/xml",
 	} {
-		text, err := r.source(name, table)
+		text, err := r.source(name+".tmpl", table)
 		if err != nil {
 			return err
 		}

@@ -37,16 +37,22 @@ type page struct {
 func (r rendering) page(p page) error {
 	p.Canonical = r.publicURL + p.Path
 	content, err := r.layoutPage(p)
-	r.add(p.Path, "text/html; charset=utf-8", content, p.cache)
-	if d := r.documents[p.Path]; d.content != nil {
-		d.sections = p.sections
-		r.documents[p.Path] = d
-	}
+	d := newDocument("text/html; charset=utf-8", content, p.cache)
+	d.sections = p.sections
+	r.documents[p.Path] = d
 	return err
 }
 
 // markdownPage adds the page with a Markdown text, and the text itself.
 func (r rendering) markdownPage(p page, text string) error {
+	p.Source = markdownPath(p.Path)
+	for _, path := range []string{p.Source, strings.TrimSuffix(p.Path, "/") + ".md"} { // a start page has both
+		r.add(path, "text/markdown; charset=utf-8", []byte(text), p.cache)
+	}
+	if p.cache == withheld { // rendered once the figures are known
+		r.documents[p.Path] = document{}
+		return nil
+	}
 	var body bytes.Buffer
 	source := []byte(text)
 	document := r.markdown.Parser().Parse(gtext.NewReader(source))
@@ -57,11 +63,8 @@ func (r rendering) markdownPage(p page, text string) error {
 	if left, right, found := strings.Cut(content, "<hr>\n"); found && p.Sides {
 		content = "<div class=\"sides\"><div>\n" + left + "</div><div>\n" + right + "</div></div>\n"
 	}
-	p.Body, p.Source = template.HTML(content), markdownPath(p.Path) //nolint:gosec // our own text
+	p.Body = template.HTML(content) //nolint:gosec // our own text
 	p.sections, p.Contents = sectionsOf(p, document, source), contentsOf(document, source)
-	for _, source := range []string{p.Source, strings.TrimSuffix(p.Path, "/") + ".md"} { // a start page has both
-		r.add(source, "text/markdown; charset=utf-8", []byte(text), p.cache)
-	}
 	return r.page(p)
 }
 

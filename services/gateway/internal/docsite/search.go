@@ -105,7 +105,7 @@ func stem(word string) string {
 var common = count("a an and any are at be can do does for from get how i if in is it many me much my of on or one " +
 	"the there they this to what when where which who why will with you your")
 
-// result is a section that has a word of the query, marked as Match between the texts around it.
+// result is a section that has a word of the query, which is Match, between the texts around it.
 type result struct {
 	section
 
@@ -149,8 +149,8 @@ func search(sections []section, query string) []result {
 	return all
 }
 
-// rank returns the weight of a word or, if greater, of one that begins with it; 0 if the section has
-// neither.
+// rank returns the weight of a word or, if greater, of one that begins with it. It is 0 if the
+// section has neither.
 func (s section) rank(word string) float64 {
 	rank := s.weights[word]
 	for w, weight := range s.weights {

@@ -81,18 +81,3 @@ func TestMemoryForHostilePages(t *testing.T) {
 		})
 	}
 }
-
-// BenchmarkHostilePage reports the time and memory for pages of 4 MB that are made to be slow.
-func BenchmarkHostilePage(b *testing.B) {
-	for name, body := range hostile {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				p, _ := pagetext.Read(html, []byte(body[:min(len(body), pagetext.MaxBody)]))
-				find(p.Text, api.Quote{Exact: "$1"})
-				pagetext.Closed(p)
-				pagetext.Suggest("https://jobs.example/", p)
-			}
-		})
-	}
-}

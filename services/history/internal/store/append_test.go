@@ -3,7 +3,6 @@ package store_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -41,55 +40,6 @@ func TestRepeatedAppendChangesNothing(t *testing.T) {
 		appended, duplicates = s.add(t, review("a", 1, "other content"))
 		require.Equal(t, [2]int{1, 0}, [2]int{appended, duplicates})
 	})
-}
-
-func TestStateIsIndependentOfTheOrderOfArrival(t *testing.T) {
-	onBoth(t, func(t *testing.T, s testStore) {
-		other := *review("", 0, "").Facts
-		other.Remote = new(false)
-		ends := func(hours int, outcome api.Outcome, facts *api.Facts) api.VerificationEvent {
-			e := review("", hours, fmt.Sprint(hours))
-			e.Outcome, e.Facts = outcome, facts
-			return e
-		}
-		events := []api.VerificationEvent{
-			review("", 1, "1"), ends(2, api.OutcomeClosed, nil), ends(3, api.OutcomeVerified, &other),
-			ends(4, api.OutcomeClosed, nil),
-		}
-		want := other
-		want.ApplicationStatus = api.ApplicationClosed
-		for n, order := range permutations(len(events)) {
-			slug := fmt.Sprint("order-", n)
-			s.publish(t, slug)
-			for _, i := range order {
-				e := events[i]
-				e.Slug = slug
-				s.add(t, e)
-			}
-			sum := s.summaries(t)[slug]
-			require.Equal(t, &want, sum.Facts, order)
-			require.Equal(t, 3, sum.ChangeCount, order)
-			for i, e := range s.events(t, slug) { // newest first
-				require.Equal(t, events[len(events)-1-i].Facts, e.Facts, "the history shows what was recorded")
-			}
-			_, then, err := s.AsOf(t.Context(), slug, recorded)
-			require.NoError(t, err)
-			require.Equal(t, sum.Facts, then.Facts)
-		}
-	})
-}
-
-// permutations returns all orders of the first n numbers.
-func permutations(n int) (all [][]int) {
-	if n == 0 {
-		return [][]int{nil}
-	}
-	for _, p := range permutations(n - 1) {
-		for at := range n {
-			all = append(all, slices.Insert(slices.Clone(p), at, n-1))
-		}
-	}
-	return all
 }
 
 func TestAClosedReviewIsRecordedOnce(t *testing.T) {

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"sync"
 
 	"golang.org/x/mod/sumdb/tlog"
 	"gorm.io/gorm"
@@ -20,32 +19,23 @@ func (s *Store) Snapshot(ctx context.Context, check func(verify.Source) error) e
 	if s.db.Dialect == database.Postgres {
 		options.Isolation = sql.LevelRepeatableRead
 	}
-	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return check(&snapshot{tx: tx}) },
+	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return check(snapshot{tx}) },
 		options))
 }
 
-// snapshot is an verify.Source.
-type snapshot struct {
-	mu sync.Mutex // a transaction has one connection
-	tx *gorm.DB
-}
+// snapshot is a verify.Source.
+type snapshot struct{ tx *gorm.DB }
 
-func (s *snapshot) Appended() (last int64, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s snapshot) Appended() (last int64, err error) {
 	err = s.tx.Raw("SELECT value FROM change_sequence WHERE id = 1").Scan(&last).Error
 	return last, err
 }
 
-func (s *snapshot) Events(after int64, limit int) ([]event.Record, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s snapshot) Events(after int64, limit int) ([]event.Record, error) {
 	return recordsAfter(s.tx, after, limit)
 }
 
-func (s *snapshot) Checkpoints(after, upTo int64, limit int) ([]checkpoint.Checkpoint, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s snapshot) Checkpoints(after, upTo int64, limit int) ([]checkpoint.Checkpoint, error) {
 	var rows []logCheckpointRow
 	err := s.tx.Where("size > ? AND size <= ?", after, upTo).Order("size, made_at").Limit(limit).Find(&rows).Error
 	all := make([]checkpoint.Checkpoint, len(rows))
@@ -55,21 +45,15 @@ func (s *snapshot) Checkpoints(after, upTo int64, limit int) ([]checkpoint.Check
 	return all, err
 }
 
-func (s *snapshot) Newest(below int64) (checkpoint.Checkpoint, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s snapshot) Newest(below int64) (checkpoint.Checkpoint, error) {
 	return oneCheckpoint(s.tx.Where("size < ?", below))
 }
 
-func (s *snapshot) Tiles(_ context.Context, tiles []tlog.Tile) ([][]byte, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s snapshot) Tiles(_ context.Context, tiles []tlog.Tile) ([][]byte, error) {
 	return tilesOf(s.tx, tiles)
 }
 
-func (s *snapshot) Summaries(after string, maxEvents int) ([]verify.Summary, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s snapshot) Summaries(after string, maxEvents int) ([]verify.Summary, error) {
 	var rows []summaryRow
 	if err := s.tx.Raw("SELECT * FROM summaries WHERE slug > ? ORDER BY slug LIMIT ?", after,
 		batchSize).Scan(&rows).Error; err != nil {

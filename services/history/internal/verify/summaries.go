@@ -9,18 +9,15 @@ import (
 func (a *verifier) summaries() error {
 	const maxEvents = 5000 // in memory, unless one listing has more
 	matched := 0
-	after := ""
-	read := func() (page []Summary, more bool, err error) {
-		page, err = a.source.Summaries(after, maxEvents)
-		if len(page) > 0 {
-			after = page[len(page)-1].Slug
-		}
-		return page, len(page) > 0, err
-	}
-	for page, err := range ahead(read) {
+	for after := ""; ; {
+		page, err := a.source.Summaries(after, maxEvents)
 		if err != nil {
 			return err
 		}
+		if len(page) == 0 {
+			break
+		}
+		after = page[len(page)-1].Slug
 		matches := make([]bool, len(page))
 		inParallel(len(page), func(i int) { matches[i] = page[i].matches() })
 		for i, s := range page {

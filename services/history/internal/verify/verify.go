@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"filippo.io/torchwood"
@@ -20,7 +22,7 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-// Source is a consistent snapshot of the history. Its methods may be called concurrently.
+// Source is a consistent snapshot of the history.
 type Source interface {
 	// Appended returns the last assigned sequence.
 	Appended() (int64, error)
@@ -91,9 +93,8 @@ type Saved struct {
 }
 
 // Run verifies source with the trusted keys, saved checkpoints, and findings about what others have
-// seen and the store is known to lack. It reads every event twice, once for its summary, and reads
-// ahead while it verifies. It needs little memory for each listing, and none for each event. It
-// returns an error only if source does.
+// seen and the store is known to lack. It reads every event twice, once for its summary. It needs
+// little memory for each listing, and none for each event. It returns an error only if source does.
 func Run(ctx context.Context, source Source, keys checkpoint.Keys, saved []Saved, lost []Finding) (Report, error) {
 	a := &verifier{
 		source: source, keys: keys, listings: map[string]*listing{}, findings: lost,
@@ -193,42 +194,47 @@ func (a *verifier) readTiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, 
 
 const pageSize = 1000 // events, and checkpoints after the last event, that are read at a time
 
-type page struct {
-	records     []event.Record
-	checkpoints []checkpoint.Checkpoint
-}
-
 func (a *verifier) walk() error {
-	after := int64(math.MinInt64)
-	read := func() (p page, more bool, err error) {
-		if p.records, err = a.source.Events(after, pageSize); err != nil {
-			return p, false, err
-		}
-		upTo, limit := int64(math.MaxInt64), pageSize // after the last event
-		if n := len(p.records); n > 0 {
-			upTo, limit = p.records[n-1].Sequence, math.MaxInt32
-		}
-		p.checkpoints, err = a.source.Checkpoints(max(after, 0), upTo, limit)
-		after = upTo
-		return p, len(p.records) > 0, err
-	}
-	for p, err := range ahead(read) {
+	for after := int64(math.MinInt64); ; {
+		records, err := a.source.Events(after, pageSize)
 		if err != nil {
 			return err
 		}
-		leaves := make([][]byte, len(p.records))
-		inParallel(len(leaves), func(i int) { leaves[i] = p.records[i].Leaf() })
-		stored := a.verified(p.checkpoints)
-		for i := range p.records {
-			if stored, err = a.addEvent(&p.records[i], leaves[i], stored); err != nil {
+		upTo, limit := int64(math.MaxInt64), pageSize // after the last event
+		if n := len(records); n > 0 {
+			upTo, limit = records[n-1].Sequence, math.MaxInt32
+		}
+		checkpoints, err := a.source.Checkpoints(max(after, 0), upTo, limit)
+		if err != nil {
+			return err
+		}
+		after = upTo
+		leaves := make([][]byte, len(records))
+		inParallel(len(leaves), func(i int) { leaves[i] = records[i].Leaf() })
+		stored := a.verified(checkpoints)
+		for i := range records {
+			if stored, err = a.addEvent(&records[i], leaves[i], stored); err != nil {
 				return err
 			}
 		}
-		if len(p.records) == 0 {
+		if len(records) == 0 {
 			return a.end(stored)
 		}
 	}
-	return nil
+}
+
+// inParallel calls do for each number below n, on all processors.
+func inParallel(n int, do func(i int)) {
+	var wait sync.WaitGroup
+	size := (n + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0)
+	for from := 0; from < n; from += size {
+		wait.Go(func() {
+			for i := from; i < min(from+size, n); i++ {
+				do(i)
+			}
+		})
+	}
+	wait.Wait()
 }
 
 func (a *verifier) verified(stored []checkpoint.Checkpoint) []checkpoint.Checkpoint {

@@ -37,11 +37,10 @@ type Site struct {
 	*servicetest.Service
 	Stores
 
-	People     *people.Store
-	Keys       *keys.Store
-	Usage      *keyusage.Store
-	RequestLog *keyusage.RequestLog
-	Notices    *notices.Store
+	People  *people.Store
+	Keys    *keys.Store
+	Usage   *keyusage.Store
+	Notices *notices.Store
 
 	t testing.TB
 }
@@ -59,7 +58,7 @@ func On(t testing.TB, db testkit.DB, adjust ...func(*authquota.Config)) *Site {
 	s := &Site{
 		DB: db, Stores: withRedis(t, db.DatabaseURL), t: t,
 		People: people.NewStore(db.DB), Keys: keys.NewStore(db.DB), Usage: keyusage.NewStore(db.DB),
-		RequestLog: keyusage.NewRequestLog(db.DB), Notices: notices.NewStore(db.DB, nil),
+		Notices: notices.NewStore(db.DB, nil),
 	}
 	cfg := s.Config()
 	cfg.TermsVersion, cfg.Now, cfg.NoLoops = "1", db.Now, true
