@@ -176,7 +176,6 @@ try {
   assert.ok(pressed <= 2 * many + 7, `${pressed} keys for ${many} sources`)
   assert.equal(await events(first), recorded + 1)
   figures.push(['unchanged review', `${many} sources: ${pressed} keys (limit ${many + 7} and ${many} marks), ${loads} page load, ${took} ms`])
-  assert.ok(took < 10_000, `an unchanged review took ${took} ms`)
 
   step('an unchanged review whose every quote a machine found again')
   const { records: due } = await operate('ann', 'GET', 'reviews/queue?available=true')

@@ -19,7 +19,8 @@ import (
 
 func TestRoutesHaveRules(t *testing.T) {
 	engine, ok := httpapi.API{
-		Errors: problem.Writer{}, Ready: http.NotFoundHandler(), Sales: sales.Sales{Reconciler: reconcile.Reconciler{Store: &store.Store{}}},
+		Errors: problem.Writer{}, Ready: http.NotFoundHandler(),
+		Sales:       sales.Sales{Reconciler: reconcile.Reconciler{Store: &store.Store{}}},
 		Webhook:     new(httpapi.Webhook),
 		SandboxPath: sandbox.Path, SandboxPages: http.NotFoundHandler(),
 	}.Handler().(*gin.Engine)
