@@ -86,6 +86,7 @@ func TestWhatOperatorsWatch(t *testing.T) {
 		program(t, "history"), "check-links")
 	require.Zero(t, code, errs)
 	first := s.issue(t, api.Developer)
+	eventually(t, "the catalog serves the sample", func() bool { return len(list(t, s.rotate(0), first.Key, listPath)) > 0 })
 	s.visit(t, first)
 	before := s.scrape(t)
 
