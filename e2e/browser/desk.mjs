@@ -429,7 +429,7 @@ try {
   step('several candidates are published after a question')
   await page.goto('/candidates')
   await page.getByRole('link', { name: 'Reviewed candidates only' }).click()
-  await page.getByRole('link', { name: /^Choose all/ }).click()
+  await page.getByRole('link', { name: /^Choose all/ }).click() // two more clicks publish them: four in all
   assert.equal(await page.locator('tbody input:checked').count(), await page.locator('tbody tr').count())
   await inspect(page, 'desk-25-reviewed-candidates')
   await page.goto('/candidates')

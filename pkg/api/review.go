@@ -108,7 +108,6 @@ type ReviewSheet struct {
 	LastEventID   string             `json:"lastEventId"`
 	Visibility    string             `json:"visibility"`
 	Record        Opportunity        `json:"record"`        // as consumers see it, or would if it were published
-	OwnFacts      *Facts             `json:"ownFacts"`      // of the listing itself; null if it has none
 	ReviewedFacts *Facts             `json:"reviewedFacts"` // those of reviews in effect; null if there are none
 	Status        VerificationStatus `json:"status"`
 	Reasons       []DueReason        `json:"reasons"` // why it is due; empty if it is not

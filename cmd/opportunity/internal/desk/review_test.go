@@ -389,7 +389,7 @@ func TestStoredMarkupIsShownAsText(t *testing.T) {
 	f.Languages, f.Requirements, f.ApplicationStatus, f.ApplicationURL = []string{attack}, []string{attack}, attack,
 		ptr(attack)
 	f.RiskIndicators = []api.RiskIndicator{{Code: attack, Note: attack, SourceURL: attack}}
-	hostile.OwnFacts, hostile.PreviousFacts = ptr(api.UnknownFacts()), f
+	hostile.PreviousFacts = f
 	hostile.Events = []api.RecordedEvent{{VerificationEvent: api.VerificationEvent{CheckType: attack, Outcome: attack,
 		Note: attack, Facts: f, SourceURLs: []string{attack}}, Actor: attack}}
 	hostile.Edits = []api.ListingEdit{{Actor: attack, Fields: []string{attack}},

@@ -35,17 +35,16 @@ var sheetTime = time.Date(2026, 11, 20, 9, 0, 0, 123456000, time.UTC)
 func newDesk(t *testing.T) *desk {
 	t.Helper()
 	yes := true
-	reviewed, own := api.UnknownFacts(), api.UnknownFacts()
+	reviewed := api.UnknownFacts()
 	reviewed.Remote, reviewed.Languages = &yes, []string{"English"}
 	reviewed.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: api.Eligible,
 		ExcludedRegions: []string{"CA-QC"},
 		SourceURLs:      []string{"https://a.example/regions"}}}
 	reviewed.RiskIndicators = []api.RiskIndicator{{Code: "fees", Note: "5 CAD", SourceURL: "https://a.example/fees"}}
 	reviewed.Complete()
-	own.Remote = &yes
 	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	sheet := api.ReviewSheet{
-		GeneratedAt: sheetTime, LastEventID: "e-9", Visibility: "published", Status: api.NeedsReview, OwnFacts: &own,
+		GeneratedAt: sheetTime, LastEventID: "e-9", Visibility: "published", Status: api.NeedsReview,
 		ReviewedFacts: &reviewed,
 		Record: api.Opportunity{ID: "a", Platform: api.Platform{Category: api.Online}, Facts: reviewed,
 			Sources: []api.Source{{URL: "https://a.example/terms"}}},

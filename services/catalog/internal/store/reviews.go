@@ -30,8 +30,8 @@ func (s *Store) Sheet(ctx context.Context, id string, history api.ReviewHistory)
 	r, now := review.Record{Entry: entry, Summary: history.Summary, Edits: edits[id]}, s.now().UTC()
 	sheet := api.ReviewSheet{
 		GeneratedAt: now, LastEventID: r.Summary.LastEventID, Visibility: string(entry.Visibility),
-		Record:   entry.Public(r.Summary, now),
-		OwnFacts: entry.Facts, ReviewedFacts: r.Summary.Facts, Status: r.Summary.StatusAt(entry.ChangedAt, now),
+		Record:        entry.Public(r.Summary, now),
+		ReviewedFacts: r.Summary.Facts, Status: r.Summary.StatusAt(entry.ChangedAt, now),
 		Reasons: append([]api.DueReason{}, review.ReasonsAt(r.Reasons(), now)...), Edits: r.EditsSinceReview(),
 		PreviousFacts: history.PreviousFacts, Events: history.Events, Opinion: history.Opinion,
 		OpinionFacts: history.OpinionFacts,
