@@ -69,9 +69,9 @@ func components(manifests []manifest) []string {
 	return keys(found)
 }
 
-// rules returns a line for each peer and port of each rule of the policies. It requires that one policy
-// denies all traffic of the pods of the release, that each other one is for one component, and that
-// every rule has peers and ports: without them, it would allow all.
+// rules returns a line for each peer and port of each rule of the policies. It requires that one
+// policy denies all traffic of the pods of the release, that each other one is for one component,
+// and that every rule has peers and ports: without them, it would allow all.
 func rules(t *testing.T, manifests []manifest) []string {
 	t.Helper()
 	out := map[string]bool{}

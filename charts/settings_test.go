@@ -65,7 +65,8 @@ func tableRows(t *testing.T, file, prefix string) (out [][]string) {
 	return out
 }
 
-// TestRequiredSettingsAreSet checks that the chart or the documented Secret sets each required setting.
+// TestRequiredSettingsAreSet checks that the chart or the documented Secret sets each required
+// setting.
 func TestRequiredSettingsAreSet(t *testing.T) {
 	all, secrets := settings(t), documentedSecrets(t)
 	require.ElementsMatch(t, services, keys(secrets), "every service has a Secret")

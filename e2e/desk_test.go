@@ -90,8 +90,8 @@ func (r *reader) add(resp *http.Response) error {
 	return err
 }
 
-// deskCandidates returns 30 candidates. Number 13 has only a list on GitHub as a source, number 14 has
-// three sources.
+// deskCandidates returns 30 candidates. Number 13 has only a list on GitHub as a source, number 14
+// has three sources.
 func deskCandidates() (all []map[string]any) {
 	type source = map[string]any
 	for i := range 30 {

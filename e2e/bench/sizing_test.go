@@ -10,8 +10,8 @@ import (
 )
 
 // BenchmarkSizing measures the memory, the start and the database of each service that a read needs
-// with 60,000 and 600,000 reviewed records. GOMEMLIMIT is not set, so memory is what a service takes
-// if it has enough.
+// with 60,000 and 600,000 reviewed records. GOMEMLIMIT is not set, so memory is what a service
+// takes if it has enough.
 func BenchmarkSizing(b *testing.B) {
 	write := section(b, "operations.md", "sizing")
 	var out strings.Builder

@@ -19,7 +19,8 @@ type Evidence struct {
 	Captures []Capture `json:"captures,omitempty"`
 	Undoes   string    `json:"undoes,omitempty"` // id of the review that this one undoes; set by the history service
 	Closed   string    `json:"closed,omitempty"` // why the outcome is closed: ClosedPaused, ClosedEnded or empty
-	// a source that the curator opened from the sheet: set if the unchanged review was chosen for this check
+	// a source that the curator opened from the sheet: set if the unchanged review was chosen for this
+	// check
 	Opened string `json:"opened,omitempty"`
 	Cause  *Cause `json:"cause,omitempty"` // of a link check that needs review; set by the link checker
 }

@@ -93,8 +93,8 @@ func (s Source[T]) Serve(r *http.Request, draining <-chan struct{}) (Page[T], er
 	}
 }
 
-// beyond reports whether a position is above the sequence of the newest mark, the second of its three
-// parts: the cursor was damaged, and its follower would miss changes.
+// beyond reports whether a position is above the sequence of the newest mark, the second of its
+// three parts: the cursor was damaged, and its follower would miss changes.
 func beyond(after int64, newest string) bool {
 	parts := strings.Split(newest, ".")
 	if len(parts) != 3 {

@@ -40,8 +40,8 @@ func guard(t *testing.T) (g *setback.Guard, exec func(statement string)) {
 	return g, exec
 }
 
-// A gateway that presents the mark that the process knows costs no statement. Another mark is looked
-// up, and a set back database shows none.
+// A gateway that presents the mark that the process knows costs no statement. Another mark is
+// looked up, and a set back database shows none.
 func TestKnownMarkIsAnsweredFromMemory(t *testing.T) {
 	g, exec := guard(t)
 	statements := 0

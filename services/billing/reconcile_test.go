@@ -12,8 +12,8 @@ import (
 	"opportunity.internal/services/billing"
 )
 
-// The reconcile verb works next to a running service, needs only the database and the processor, and
-// exits with 1 if something could not be compared.
+// The reconcile verb works next to a running service, needs only the database and the processor,
+// and exits with 1 if something could not be compared.
 func TestReconcileVerb(t *testing.T) {
 	url := schema.SQLite(t)
 	s := startSandbox(t, url)

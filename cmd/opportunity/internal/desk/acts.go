@@ -96,8 +96,8 @@ func (l actLog) Page(ctx context.Context, after actCursor, limit int) (page []ac
 	return page, nil, nil
 }
 
-// From returns all acts after a position, newest first. It reads size acts of a log at once. Acts of
-// one log keep its order, so none is missing or listed twice. An error ends the sequence.
+// From returns all acts after a position, newest first. It reads size acts of a log at once. Acts
+// of one log keep its order, so none is missing or listed twice. An error ends the sequence.
 func (l actLog) From(ctx context.Context, after actCursor, size int) iter.Seq2[act, error] {
 	return func(yield func(act, error) bool) {
 		logs, ended := map[string][]act{}, map[string]bool{} // what was read of each log and not yielded

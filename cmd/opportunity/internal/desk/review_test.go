@@ -236,7 +236,8 @@ func TestNextReviewPassesOverLeasesOfOthers(t *testing.T) {
 	require.Contains(t, b.get("/queue").body, "nothing left for you today")
 }
 
-// A programme that has ended stays public until a publisher withdraws it. A paused one is left alone.
+// A programme that has ended stays public until a publisher withdraws it. A paused one is left
+// alone.
 func TestClosedReviewHasAReason(t *testing.T) {
 	for outcome, public := range map[string]bool{"closed.ended": true, "closed.paused": false} {
 		s, b := reviewing(t)

@@ -173,8 +173,8 @@ func (p *reviewPage) quotes(fact string) (all []quote) {
 	return all
 }
 
-// QuoteKey returns the key of the quote with the index, empty if there are no more keys. The letters
-// are keys of no value of a fact; digits mark sources.
+// QuoteKey returns the key of the quote with the index, empty if there are no more keys. The
+// letters are keys of no value of a fact; digits mark sources.
 func (f shownFact) QuoteKey(index int) string {
 	const keys = "qbdhilstz"
 	if index >= len(keys) {

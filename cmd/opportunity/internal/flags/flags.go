@@ -43,7 +43,8 @@ func (d *duration) String() string {
 	return time.Duration(*d).String()
 }
 
-// Number adds a flag that takes a whole number in decimal digits. Other bases and signs are rejected.
+// Number adds a flag that takes a whole number in decimal digits. Other bases and signs are
+// rejected.
 func Number(f *pflag.FlagSet, p *int, name string, value int, usage string) {
 	*p = value
 	f.Var((*number)(p), name, usage)

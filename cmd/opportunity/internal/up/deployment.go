@@ -287,7 +287,8 @@ func (d *deployment) stages() stages {
 			}}),
 	}
 	if d.linksOff() == "" {
-		// A run checks only the links that are due: each once a day, no matter how often the process starts.
+		// A run checks only the links that are due: each once a day, no matter how often the process
+		// starts.
 		last = append(last, d.repeated(startTime, service.Loop{Name: "link checks", Interval: time.Hour, Wake: d.readNow,
 			Do: func(ctx context.Context) error {
 				_, err := history.CheckLinks(ctx, d.history)

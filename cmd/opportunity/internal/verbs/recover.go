@@ -124,8 +124,8 @@ func (v *verbs) withRedis(ctx context.Context, lookup settings, decision service
 	return recovery(authquota.RecoverConfig, authquota.Recover)(ctx, lookup, decision, out)
 }
 
-// inSandbox loads the settings of billing, whose processor is the sandbox unless another one is set,
-// as in up.
+// inSandbox loads the settings of billing, whose processor is the sandbox unless another one is
+// set, as in up.
 func inSandbox(lookup settings) (billing.Config, error) {
 	const name = "OPPORTUNITY_BILLING_PROCESSOR"
 	if _, set := lookup(name); !set {

@@ -206,7 +206,8 @@ func unpack(packed []byte) (entries []requestEntry, err error) {
 	return entries, err
 }
 
-// RecentRequests returns the latest api.RequestLogSize requests with the keys of an account, newest first.
+// RecentRequests returns the latest api.RequestLogSize requests with the keys of an account, newest
+// first.
 func (s *Store) RecentRequests(ctx context.Context, accountID string) ([]Request, error) {
 	var rows []struct {
 		Row requestSecond `gorm:"embedded"`
@@ -246,8 +247,8 @@ func (s *Store) RecentRequests(ctx context.Context, accountID string) ([]Request
 	return recent[:min(len(recent), api.RequestLogSize)], nil
 }
 
-// PruneRequests deletes the rows of the request log that are past their retention, and those of a key beyond the latest
-// api.RequestLogSize requests.
+// PruneRequests deletes the rows of the request log that are past their retention, and those of a
+// key beyond the latest api.RequestLogSize requests.
 func (s *Store) PruneRequests(ctx context.Context) error {
 	db := s.db.WithContext(ctx)
 	begin := database.Micros(s.db.Now().Add(-api.RequestLogDuration))

@@ -74,8 +74,8 @@ func (p *Pusher) Wake(account string) {
 	}
 }
 
-// Run delivers pushes after each Wake and at each interval until ctx ends. It logs the start and the
-// end of an outage once.
+// Run delivers pushes after each Wake and at each interval until ctx ends. It logs the start and
+// the end of an outage once.
 func (p *Pusher) Run(ctx context.Context) error {
 	for failing, account := false, ""; ; {
 		delivered, err := p.Deliver(ctx, account)

@@ -189,7 +189,8 @@ func (s *Stripe) subscriptionOfPayment(ctx context.Context, intent string) (stri
 	return "", nil
 }
 
-// ignoreNotFound drops subscription.ErrNotFound: an object that Stripe does not have paid for nothing.
+// ignoreNotFound drops subscription.ErrNotFound: an object that Stripe does not have paid for
+// nothing.
 func ignoreNotFound(err error) error {
 	if errors.Is(err, subscription.ErrNotFound) {
 		return nil

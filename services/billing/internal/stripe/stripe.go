@@ -90,8 +90,8 @@ func (s *Stripe) observed(operation string, start time.Time, err *error) {
 func (s *Stripe) Close() { s.closeIdle() }
 
 // apiError converts an error of stripe-go, which may quote request parameters, into one that is
-// safe to log. It returns problem.Unavailable for outages, subscription.ErrNoCustomer or ErrNotFound
-// for missing objects, and a plain error otherwise.
+// safe to log. It returns problem.Unavailable for outages, subscription.ErrNoCustomer or
+// ErrNotFound for missing objects, and a plain error otherwise.
 func apiError(operation string, err error) error {
 	stripeErr := new(api.Error)
 	if !errors.As(err, &stripeErr) {

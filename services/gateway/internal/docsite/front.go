@@ -21,7 +21,8 @@ const mostCountries = 12
 const maxCatalogAge = 5 * time.Minute
 
 // ShowCatalog renders the front page with the published records. nil means that the catalog is
-// unavailable: the page shows the last copy with its time, up to maxCatalogAge, and then no records.
+// unavailable: the page shows the last copy with its time, up to maxCatalogAge, and then no
+// records.
 func (s *Site) ShowCatalog(overview *api.CatalogOverview, now time.Time) error {
 	return s.change(func() {
 		if overview != nil || now.Sub(s.fetched) >= maxCatalogAge {

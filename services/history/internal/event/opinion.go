@@ -78,9 +78,9 @@ func OpinionFacts(r Record) ([]string, error) {
 
 // Differences returns the names of the facts in which a second opinion differs in meaning from the
 // first review, of those with the given names and in their order, after "outcome" if the outcomes
-// differ. Facts are compared if both reviews have them, without their sources and their order. Whether other words
-// mean the same is the decision of the second author: same has it by fact, and texts has the facts
-// that lack it.
+// differ. Facts are compared if both reviews have them, without their sources and their order.
+// Whether other words mean the same is the decision of the second author: same has it by fact, and
+// texts has the facts that lack it.
 func Differences(first, second api.VerificationEvent, names []string, same map[string]bool) (differs []string,
 	texts []api.ComparedTexts) {
 	differs = []string{}

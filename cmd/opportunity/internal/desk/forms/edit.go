@@ -19,8 +19,8 @@ import (
 // ErrForeign is the error for input that no form of the desk sends.
 var ErrForeign = errors.New("foreign form")
 
-// Edit is the form of an edit of a listing. A field whose input was not changed keeps its JSON value,
-// even one that the form cannot express.
+// Edit is the form of an edit of a listing. A field whose input was not changed keeps its JSON
+// value, even one that the form cannot express.
 type Edit struct {
 	base, edited map[string]any // listing that the editor was shown, and as edited
 }

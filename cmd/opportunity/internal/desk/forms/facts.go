@@ -125,8 +125,8 @@ func regionNames(codes []string) string {
 	return strings.Join(names, ", ")
 }
 
-// regions splits lists of regions. Those of Canada can be names; other codes get the country if they
-// lack it.
+// regions splits lists of regions. Those of Canada can be names; other codes get the country if
+// they lack it.
 func regions(country string, lists []string) (codes []string) {
 	codes = []string{}
 	for _, part := range strings.FieldsFunc(strings.Join(lists, "\n"),

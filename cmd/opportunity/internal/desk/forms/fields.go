@@ -1,8 +1,9 @@
 // Package forms has the forms of the desk: the edit of a listing, and the factual review of one.
 //
-// The tables in this file have each field of a listing once: its name in JSON, its label and the kind
-// of its input. Both forms, the labels of paths and the texts of facts derive from them. The input of
-// a form is url.Values, with the path of a field in JSON as its name, such as sources.0.url.
+// The tables in this file have each field of a listing once: its name in JSON, its label and the
+// kind of its input. Both forms, the labels of paths and the texts of facts derive from them. The
+// input of a form is url.Values, with the path of a field in JSON as its name, such as
+// sources.0.url.
 package forms
 
 import (
@@ -207,8 +208,8 @@ func at(path string) (found Field) {
 // sources[0].url.
 func PathOf(path string) string { return strings.NewReplacer("[", ".", "]", "").Replace(path) }
 
-// LabelOf returns the label of a field of a listing for its path in the API, such as "Source 1, URL"
-// for sources[0].url, or the path if there is no such field.
+// LabelOf returns the label of a field of a listing for its path in the API, such as "Source 1,
+// URL" for sources[0].url, or the path if there is no such field.
 func LabelOf(path string) string { return label(slices.Concat(editable, covered), path) }
 
 // FactLabel is LabelOf for a path in the facts, such as "Pay, From" for pay.minimum.

@@ -58,8 +58,8 @@ const (
 	fieldMore    = "more" // further source URLs, one on each line
 )
 
-// NewReview returns the form of a sheet, with the marks and decisions that the machine's readings of
-// its quotes allow. opinion is the id of the review that a second opinion is about, or empty.
+// NewReview returns the form of a sheet, with the marks and decisions that the machine's readings
+// of its quotes allow. opinion is the id of the review that a second opinion is about, or empty.
 func NewReview(sheet api.ReviewSheet, opinion string) Review {
 	f := Review{Values: url.Values{fieldOpinion: {opinion}, fieldOnly: sheet.OpinionFacts}}
 	f.renew(sheet)
@@ -349,7 +349,8 @@ func (f Review) Changes() (all []api.FieldChange) {
 	return all
 }
 
-// fill sets the inputs of a fact to its recorded value. Unknown countries and pay begin with Canada.
+// fill sets the inputs of a fact to its recorded value. Unknown countries and pay begin with
+// Canada.
 func (f Review) fill(fact Field) {
 	if fact.Kind == Decision {
 		return
@@ -365,8 +366,8 @@ func (f Review) fill(fact Field) {
 	}
 }
 
-// Inputs returns the inputs of a fact in groups: one of each country or risk indicator, with a blank
-// one at the end.
+// Inputs returns the inputs of a fact in groups: one of each country or risk indicator, with a
+// blank one at the end.
 func (f Review) Inputs(fact Field) (groups []Field) {
 	shown := show([]Field{fact}, "", f.Values)[0]
 	switch shown.Kind {
