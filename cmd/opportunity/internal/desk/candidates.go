@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"opportunity.internal/cmd/opportunity/internal/desk/forms"
 	"opportunity.internal/pkg/api"
 )
 
@@ -106,8 +107,9 @@ func (d *Desk) askPublishSeveral(v *visit) (view, error) {
 	}
 	c := confirm{ID: strings.Join(ids, ", "), Action: "/candidates/publish", Button: "Publish records", IDs: ids,
 		Rejected: report.Rejected, Back: "/candidates"}
-	c.Text = []string{fmt.Sprintf("%d listings would become public, %d of them never reviewed. "+
-		"Your name and the time are recorded as their editorial review.", report.Published, report.NeverReviewed)}
+	c.Text = []string{fmt.Sprintf("%s would become public, %d of them never reviewed. "+
+		"Your name and the time are recorded as their editorial review.",
+		forms.Count(report.Published, "listing", "listings"), report.NeverReviewed)}
 	return view{Template: "confirm", Title: c.Button, Data: c}, nil
 }
 
@@ -117,7 +119,7 @@ func (d *Desk) publishSeveral(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	response := changedRecord(strings.Join(ids, ", "), report, fmt.Sprintf("Published %d records.", report.Published))
+	response := changedRecord(strings.Join(ids, ", "), report, "Published "+forms.Count(report.Published, "record", "records")+".")
 	if response.Redirect != "" {
 		response.Redirect = "/candidates"
 	}

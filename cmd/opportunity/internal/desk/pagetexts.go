@@ -1,7 +1,6 @@
 package desk
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/sergi/go-diff/diffmatchpatch"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
+	"opportunity.internal/cmd/opportunity/internal/desk/forms"
 	"opportunity.internal/pkg/api"
 )
 
@@ -66,7 +66,7 @@ func (d *Desk) readPages(v *visit) (view, error) {
 	id := v.PathValue("id")
 	due, _, err := adminapi.Send[api.PagesDue](v.Context(), v.client, http.MethodPost,
 		adminapi.Path("records", id, "read"), nil)
-	return view{Redirect: recordPath(id) + "/pages", Notice: fmt.Sprintf("%d pages are due. %s", due.Pages, due.Note)}, err
+	return view{Redirect: recordPath(id) + "/pages", Notice: forms.Count(due.Pages, "page is", "pages are") + " due. " + due.Note}, err
 }
 
 func quotesOf(page string, all []api.Quote) (quotes []string) {

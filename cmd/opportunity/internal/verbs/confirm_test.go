@@ -18,7 +18,7 @@ func TestActsAreConfirmedAtATerminal(t *testing.T) {
 		"keys revoke key_1": "This revokes key_1 for good",
 		"accounts suspend acc_1 --reason resells": "This suspends acc_1: its next request is rejected, and its person " +
 			`gets a mail with the reason "resells"`,
-		"listings withdraw a b --reason closed": "This withdraws 2 listings: a, b.",
+		"listings withdraw a b --reason closed": "This withdraws 2 listings from consumers: a, b.",
 		"accounts reset-authenticator a --reason b": "This removes the second factors of a in 24 hours. Its person " +
 			`gets a mail with the reason "b"`,
 	} {

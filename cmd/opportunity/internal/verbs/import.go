@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
+	"opportunity.internal/cmd/opportunity/internal/desk/forms"
 	"opportunity.internal/pkg/api"
 )
 
@@ -58,7 +59,7 @@ changed field with its old and its new value, and which records would turn "need
 type publishesSeveral struct{ listings, neverReviewed int }
 
 func (p publishesSeveral) Error() string {
-	return fmt.Sprintf("%d listings would become public, %s.", p.listings, neverReviewed(p.neverReviewed))
+	return forms.Count(p.listings, "listing", "listings") + " would become public, " + neverReviewed(p.neverReviewed) + "."
 }
 
 // importFile imports a listings file, or shows what would change if dry is set. If ask is set, it

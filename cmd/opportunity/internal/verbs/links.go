@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
+	"opportunity.internal/cmd/opportunity/internal/desk/forms"
 	"opportunity.internal/pkg/api"
 )
 
@@ -24,7 +25,9 @@ the command says how to switch them on.`,
 		Args:    cobra.ExactArgs(1),
 		RunE: show(v, func(ctx context.Context, c adminapi.Client, args []string) (api.PagesDue, []byte, error) {
 			return adminapi.Send[api.PagesDue](ctx, c, http.MethodPost, adminapi.Path("records", args[0], "read"), nil)
-		}, func(out io.Writer, due api.PagesDue) { fmt.Fprintf(out, "%d pages are due. %s\n", due.Pages, due.Note) }),
+		}, func(out io.Writer, due api.PagesDue) {
+			fmt.Fprintf(out, "%s due. %s\n", forms.Count(due.Pages, "page is", "pages are"), due.Note)
+		}),
 	}
 	c := &cobra.Command{Use: "links", Short: "Check application links and pages of listings"}
 	c.AddCommand(check)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
+	"opportunity.internal/cmd/opportunity/internal/desk/forms"
 )
 
 func (v *verbs) publish() *cobra.Command {
@@ -70,6 +71,7 @@ terminal, the command asks for confirmation; --yes skips that.`,
 	}
 	needsReason(c, &reason, "why, for the list of changes")
 	return asksFirst(c, func(ids []string) string {
-		return fmt.Sprintf("This withdraws %d listings: %s. Consumers no longer get them.", len(ids), strings.Join(ids, ", "))
+		return fmt.Sprintf("This withdraws %s from consumers: %s.", forms.Count(len(ids), "listing", "listings"),
+			strings.Join(ids, ", "))
 	})
 }

@@ -215,10 +215,10 @@ func (f Review) Summary() string {
 	if len(details) > 0 {
 		changed = fmt.Sprintf(" %d changed,", len(details))
 	}
-	text := fmt.Sprintf("%s: %s,%s %d unknown, %s.", outcomes[f.outcome()], count(kept, "fact kept", "facts kept"),
-		changed, unknowns, count(len(f.evidence(&facts).Quotes), "quote", "quotes"))
+	text := fmt.Sprintf("%s: %s,%s %d unknown, %s.", outcomes[f.outcome()], Count(kept, "fact kept", "facts kept"),
+		changed, unknowns, Count(len(f.evidence(&facts).Quotes), "quote", "quotes"))
 	if undecided > 0 {
-		text += " " + count(undecided, "fact needs", "facts need") + " a decision."
+		text += " " + Count(undecided, "fact needs", "facts need") + " a decision."
 	}
 	return strings.Join(append([]string{text}, details...), "\n")
 }
@@ -250,7 +250,8 @@ var outcomes = map[api.Outcome]string{
 	api.OutcomeClosed: "Closed, and the application status becomes closed",
 }
 
-func count(n int, one, many string) string {
+// Count returns a number with the words for it: one for 1, many for others.
+func Count(n int, one, many string) string {
 	if n == 1 {
 		many = one
 	}
