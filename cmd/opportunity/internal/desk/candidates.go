@@ -119,7 +119,8 @@ func (d *Desk) publishSeveral(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	response := changedRecord(strings.Join(ids, ", "), report, "Published "+forms.Count(report.Published, "record", "records")+".")
+	done := "Published " + forms.Count(report.Published, "record", "records") + "."
+	response := changedRecord(strings.Join(ids, ", "), report, done)
 	if response.Redirect != "" {
 		response.Redirect = "/candidates"
 	}

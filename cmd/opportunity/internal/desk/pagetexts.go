@@ -66,7 +66,8 @@ func (d *Desk) readPages(v *visit) (view, error) {
 	id := v.PathValue("id")
 	due, _, err := adminapi.Send[api.PagesDue](v.Context(), v.client, http.MethodPost,
 		adminapi.Path("records", id, "read"), nil)
-	return view{Redirect: recordPath(id) + "/pages", Notice: forms.Count(due.Pages, "page is", "pages are") + " due. " + due.Note}, err
+	notice := forms.Count(due.Pages, "page is", "pages are") + " due. " + due.Note
+	return view{Redirect: recordPath(id) + "/pages", Notice: notice}, err
 }
 
 func quotesOf(page string, all []api.Quote) (quotes []string) {
