@@ -42,9 +42,10 @@ type Memory struct {
 }
 
 // Exchange presents the marks in memory and in Redis to the owner, and stores the newest one in
-// both. stored is what Redis has, and reachable whether it replied. Call it every second. If the
-// owner does not verify them, because it is unavailable or set back, both stay, and a Redis that
-// lost its data gets the one in memory.
+// both. stored is the mark in Redis, empty if there is none. If Redis did not reply, reachable is
+// false, and nothing is stored there. Call it every second. If the owner does not verify the marks,
+// because it is unavailable or set back, both stay, and a Redis that lost its data gets the one in
+// memory.
 func (m *Memory) Exchange(ctx context.Context, stored string, reachable bool) error {
 	var seen []string
 	for _, text := range []string{m.seen, stored} {
