@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
+	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/api"
 )
 
@@ -62,7 +63,7 @@ func actions() map[string]action {
 		"accounts/resume": {confirm{Button: "Resume account", Reason: true, Text: []string{
 			"Its keys work again from the next request on. The owner gets a mail. The audit log keeps your reason.",
 		}}, nil, (*Desk).suspend},
-		"accounts/grant": {confirm{Button: "Grant tier", Tiers: tiers(), Text: []string{
+		"accounts/grant": {confirm{Button: "Grant tier", Tiers: verbs.Tiers(), Text: []string{
 			"The tier applies from the next request on. Requests charged today still count.",
 		}}, nil, (*Desk).grant},
 		"keys/revoke": {confirm{Button: "Revoke key", Danger: true, Text: []string{

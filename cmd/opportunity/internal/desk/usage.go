@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
+	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/api"
 )
 
@@ -32,7 +33,7 @@ func (d *Desk) usage(v *visit) (view, error) {
 	for i := range days {
 		days[i] = v.now.UTC().AddDate(0, 0, i+1-page.Days).Format(time.DateOnly)
 	}
-	page.Calls = usageChart("calls", days, tiers(), report,
+	page.Calls = usageChart("calls", days, verbs.Tiers(), report,
 		func(u api.TierUsage, count func(api.Tier, int)) { count(u.Tier, u.Calls) })
 	page.Rejected = usageChart("rejected", days, outcomes(report), report,
 		func(u api.TierUsage, count func(api.CallOutcome, int)) {
@@ -44,13 +45,6 @@ func (d *Desk) usage(v *visit) (view, error) {
 		page.Failed += u.Failed
 	}
 	return view{Template: "usage", Title: "Usage", Data: page}, err
-}
-
-func tiers() (names []api.Tier) {
-	for _, t := range api.Tiers {
-		names = append(names, t.Tier)
-	}
-	return names
 }
 
 // outcomes returns the reasons for which calls were rejected, in the order of api.CallOutcomes.

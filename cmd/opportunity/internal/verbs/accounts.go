@@ -16,7 +16,8 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-func tiers() []api.Tier {
+// Tiers returns the names of the tiers, from the lowest.
+func Tiers() []api.Tier {
 	var names []api.Tier
 	for _, t := range api.Tiers {
 		names = append(names, t.Tier)
@@ -38,8 +39,8 @@ func (v *verbs) grant() *cobra.Command {
 		Short:   "Grant an account a tier from its next request on; requests charged today still count",
 		Example: "  opportunity accounts grant acc_0199a1c26f0e7a51b0a71d1f5a3b9c55 developer",
 		Args: func(_ *cobra.Command, args []string) error {
-			if !slices.Contains(tiers(), api.Tier(args[1])) {
-				return fmt.Errorf("unknown tier %q: use %s", args[1], flags.OneOf(tiers()...))
+			if !slices.Contains(Tiers(), api.Tier(args[1])) {
+				return fmt.Errorf("unknown tier %q: use %s", args[1], flags.OneOf(Tiers()...))
 			}
 			return nil
 		},

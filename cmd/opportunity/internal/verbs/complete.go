@@ -23,7 +23,7 @@ func (v *verbs) completeIDs(group *cobra.Command) {
 			case len(args) == 0 || strings.Contains(cmd.Use, "ID..."):
 				all = v.candidates(cmd.Context(), listOf(group.Name(), cmd.Name()))
 			case len(args) == 1 && strings.HasSuffix(cmd.Use, "ID TIER"):
-				for _, tier := range tiers() {
+				for _, tier := range Tiers() {
 					all = append(all, string(tier))
 				}
 			}

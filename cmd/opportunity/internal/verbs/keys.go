@@ -80,7 +80,7 @@ account, use "opportunity accounts grant".`,
 			}
 			if want.Tier == "" && want.Account == "" {
 				return fmt.Errorf("missing --tier: a new account needs %s; with --account, the key has the account's tier",
-					flags.OneOf(tiers()...))
+					flags.OneOf(Tiers()...))
 			}
 			return nil
 		},
@@ -92,7 +92,7 @@ account, use "opportunity accounts grant".`,
 		}),
 	}
 	f := c.Flags()
-	flags.Choice(f, &want.Tier, "tier", "", "tier of the new account", tiers()...)
+	flags.Choice(f, &want.Tier, "tier", "", "tier of the new account", Tiers()...)
 	f.StringVar(&want.UseCase, "use-case", "", "what the key is for, in a few words")
 	f.StringVar(&want.Account, "account", "", "add the key to this account instead of a new one")
 	flags.Duration(f, &life, "expires-in", "lifetime of the key, such as 30d or 12h (default and maximum 365d)")
