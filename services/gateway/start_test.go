@@ -18,6 +18,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
@@ -37,7 +38,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(otherVariable) != "" {
 		other()
 	}
-	servicetest.Main(m)
+	// the clock of the highlighter's regular expressions runs on for seconds after the last one
+	servicetest.Main(m, goleak.IgnoreAnyFunction("github.com/dlclark/regexp2/v2.runClock"))
 }
 
 const (

@@ -21,8 +21,9 @@ import (
 	"opportunity.internal/pkg/telemetry"
 )
 
-// Main runs the tests of a package and fails if they leave a goroutine. Call it from TestMain.
-func Main(m goleak.TestingM) { goleak.VerifyTestMain(tests{m}) }
+// Main runs the tests of a package and fails if they leave a goroutine, but for those that allowed
+// names. Call it from TestMain.
+func Main(m goleak.TestingM, allowed ...goleak.Option) { goleak.VerifyTestMain(tests{m}, allowed...) }
 
 type tests struct{ goleak.TestingM }
 
