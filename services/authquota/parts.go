@@ -83,7 +83,7 @@ func (p *parts) available(ctx context.Context) error {
 	if err := p.database.check(ctx); err != nil {
 		return err
 	}
-	return p.guard.Available()
+	return p.guard.Err()
 }
 
 // runTimeout bounds one run of a background loop.
