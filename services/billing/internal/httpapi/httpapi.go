@@ -5,7 +5,6 @@ package httpapi
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"time"
@@ -54,7 +53,7 @@ func (a API) Handler() http.Handler {
 
 func (a API) checkout(g *gin.Context) (web.Reply, error) {
 	var req api.CheckoutRequest
-	if err := decode(g, &req); err != nil {
+	if err := web.Decode(g, &req, maxBody); err != nil {
 		return web.Reply{}, err
 	}
 	if req.Email == "" {
@@ -67,7 +66,7 @@ func (a API) checkout(g *gin.Context) (web.Reply, error) {
 
 func (a API) portal(g *gin.Context) (web.Reply, error) {
 	var req api.PortalRequest
-	if err := decode(g, &req); err != nil {
+	if err := web.Decode(g, &req, maxBody); err != nil {
 		return web.Reply{}, err
 	}
 	return page(g, req.Account, req.ReturnURL, func(ctx context.Context) (string, error) {
@@ -116,12 +115,3 @@ func (a API) reconcile(g *gin.Context) (web.Reply, error) {
 
 // maxBody is the maximum size of a request body in bytes, well above any valid request.
 const maxBody = 16 << 10
-
-func decode(g *gin.Context, out any) error {
-	err := web.Decode(g, out, maxBody)
-	if refused := new(problem.Error); err == nil || errors.As(err, &refused) {
-		return err
-	}
-	return problem.New(problem.InvalidParameter,
-		"The body must be one JSON object with only the fields of this endpoint.").Because(err)
-}

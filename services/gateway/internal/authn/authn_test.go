@@ -3,13 +3,11 @@ package authn
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"net/http"
 	"net/netip"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -316,58 +314,4 @@ func TestAuthquotaSilent(t *testing.T) {
 		require.Equal(t, []problem.Code{problem.ServiceUnavailable}, slices.Collect(maps.Keys(results)))
 		require.LessOrEqual(t, time.Since(began), lookupTimeout)
 	})
-}
-
-// BenchmarkKeySet measures the first sync of 300,000 keys without the network, the memory that they
-// take, and a rejected guess.
-func BenchmarkKeySet(b *testing.B) {
-	const n = 300_000
-	pages := []api.KeyDigests{}
-	at := api.KeyPosition{}
-	for i := range n {
-		if i%10_000 == 0 {
-			pages = append(pages, api.KeyDigests{After: at, More: true})
-		}
-		page := &pages[len(pages)-1]
-		digest := apikey.Generate(apikey.Live).Digests([][]byte{pepper})[0][:api.KeyDigestLength]
-		page.Digests = append(page.Digests, digest)
-		at = api.KeyPosition{Sequence: int64(i + 1), Digest: digest}
-		page.Last = at
-	}
-	pages[len(pages)-1].More = false
-	load := func() *keySet {
-		i := -1
-		s := newKeySet(func(context.Context, api.KeyPosition) (api.KeyDigests, error) { i++; return pages[i], nil })
-		_, err := s.sync(b.Context(), api.KeyPosition{})
-		require.NoError(b, err)
-		require.Equal(b, n, s.size())
-		return s
-	}
-	b.Run(fmt.Sprint("load/", n), func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			load()
-		}
-	})
-	s, guess := load(), apikey.Generate(apikey.Live).Digests([][]byte{pepper, olderPepper})
-	b.Run("contains", func(b *testing.B) {
-		for b.Loop() {
-			s.contains(guess)
-		}
-	})
-	b.Run("memory", func(b *testing.B) {
-		for b.Loop() {
-			before := heap()
-			s := load()
-			b.ReportMetric(float64(heap()-before)/n, "B/key")
-			require.Equal(b, n, s.size())
-		}
-	})
-}
-
-func heap() uint64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }
