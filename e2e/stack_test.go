@@ -40,8 +40,6 @@ type stack struct {
 	gateways   []string            // public addresses
 	operations []string            // addresses of the operations ports: of the services, then of the gateways
 	settings   map[string][]string // by service; of the last gateway
-	mail       string              // folder with the mails that authquota has sent
-	publicURL  string              // in mails and pages; the first gateway's address when the stack started
 	redis      *redistest.Server   // nil for a stack with another one
 	databases  map[string]string   // URL of each service's database, as the owner of the schema
 	// file with the seconds by which the clocks of Redis and of clock gateways are wrong
@@ -113,7 +111,7 @@ type assembly struct {
 func newAssembly(t testing.TB, at parts, services, settings []string) *assembly {
 	t.Helper()
 	s := &stack{
-		services: services, clocks: at.clocks, mail: t.TempDir(),
+		services: services, clocks: at.clocks,
 		settings: map[string][]string{}, databases: map[string]string{},
 		links: map[[2]string]*link{}, relays: map[string]*storetest.Proxy{},
 	}
@@ -136,13 +134,12 @@ func newAssembly(t testing.TB, at parts, services, settings []string) *assembly 
 	for range gateways {
 		s.gateways = append(s.gateways, "http://"+storetest.FreeAddress(t))
 	}
-	s.publicURL = s.gateways[0]
 	a.common = append([]string{
-		"OPPORTUNITY_PUBLIC_URL=" + s.publicURL,
+		"OPPORTUNITY_PUBLIC_URL=" + s.gateways[0],
 		"OPPORTUNITY_OPERATOR_TOKENS=" + operatorToken,
 		"OPPORTUNITY_KEY_PEPPERS=" + pepper,
 		"OPPORTUNITY_ENCRYPTION_KEYS=ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100",
-		"OPPORTUNITY_SMTP_URL=file://" + s.mail,
+		"OPPORTUNITY_SMTP_URL=file://" + t.TempDir(),
 		"OPPORTUNITY_MAIL_FROM=no-reply@api.example",
 	}, settings...)
 	return a
