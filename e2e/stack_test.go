@@ -190,7 +190,7 @@ func (a *assembly) serve(name, address string, more ...string) {
 	if redis == "" {
 		redis = "redis://" + to("redis")
 	}
-	env := slices.Concat(a.common, tokens(name), []string{
+	env := slices.Concat(a.common, tokens(name, first, first), []string{
 		"OPPORTUNITY_LISTEN=" + address, "OPPORTUNITY_OPERATIONS_LISTEN=" + operations, "OPPORTUNITY_REDIS_URL=" + redis,
 		"OPPORTUNITY_CATALOG_URL=http://" + to("catalog"), "OPPORTUNITY_HISTORY_URL=http://" + to("history"),
 		"OPPORTUNITY_AUTHQUOTA_URL=http://" + to("authquota"),
@@ -248,18 +248,28 @@ func (s *stack) awaitEvents(t testing.TB, key string, n int) {
 	})
 }
 
-// tokens returns the settings of a service with its tokens.
-func tokens(service string) []string {
-	var sent, accepted []string
+// tokens returns the settings of a service with its tokens. Those for a called service have the
+// suffixes that sent and accepted return.
+func tokens(service string, sent, accepted func(called string) []string) []string {
+	list := func(caller, called, name string, suffixes []string) (all []string) {
+		for _, suffix := range suffixes {
+			all = append(all, name+":"+tokenBetween(caller, called)+suffix)
+		}
+		return all
+	}
+	var sends, accepts []string
 	for _, called := range []string{peer.Catalog, peer.History, peer.Authquota, peer.Billing} {
-		sent = append(sent, called+":"+tokenBetween(service, called))
+		sends = append(sends, list(service, called, called, sent(called))...)
 	}
 	for _, caller := range peer.CallersOf(service) {
-		accepted = append(accepted, caller+":"+tokenBetween(caller, service))
+		accepts = append(accepts, list(caller, service, caller, accepted(service))...)
 	}
-	return []string{"OPPORTUNITY_PEER_TOKENS=" + strings.Join(sent, ","), "OPPORTUNITY_CALLER_TOKENS=" +
-		strings.Join(accepted, ",")}
+	return []string{"OPPORTUNITY_PEER_TOKENS=" + strings.Join(sends, ","),
+		"OPPORTUNITY_CALLER_TOKENS=" + strings.Join(accepts, ",")}
 }
+
+// first returns the suffix of the tokens before any rotation.
+func first(string) []string { return []string{""} }
 
 func tokenBetween(caller, called string) string {
 	return "token-of-" + caller + "-for-" + called + "-0123456789abcdef"
