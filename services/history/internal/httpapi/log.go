@@ -69,7 +69,7 @@ func (a API) logCheckpoint(g *gin.Context) (web.Reply, error) {
 	if err == nil && g.Param("generation") != "" && partOf(g) != part {
 		err = noLogCheckpoint
 	}
-	return plain([]byte(c.Text()), plainText, cacheALittle), err
+	return plain([]byte(c.Note), plainText, cacheALittle), err
 }
 
 func partOf(g *gin.Context) string {
@@ -113,7 +113,7 @@ func (a API) logTile(g *gin.Context) (web.Reply, error) {
 	}
 	var data [][]byte
 	err = a.queries.Run(g.Request.Context(), func(ctx context.Context) (err error) {
-		data, err = a.Store.Tiles(ctx, []tlog.Tile{t})
+		data, err = a.Store.ReadTiles(ctx, []tlog.Tile{t})
 		return err
 	})
 	if err != nil {
