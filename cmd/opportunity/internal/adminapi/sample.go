@@ -174,17 +174,17 @@ func (c Client) ImportSample(ctx context.Context, at time.Time) error {
 		return err
 	}
 	listings := func(file []byte) error {
-		report, _, err := c.Import(ctx, bytes.NewReader(file), "", false)
+		report, _, err := ImportListings.Call(ctx, c, Input{Body: bytes.NewReader(file)})
 		return outcome(report.Applied, report.Rejected, err)
 	}
 	if err := listings(s.Listings); err != nil {
 		return err
 	}
-	published, _, err := c.Publish(ctx, s.Published, false, false)
+	published, _, err := PublishListings.Call(ctx, c, Input{Body: map[string][]string{"ids": s.Published}})
 	if err := outcome(published.Applied, published.Rejected, err); err != nil {
 		return err
 	}
-	appended, _, err := c.Append(ctx, bytes.NewReader(s.Events))
+	appended, _, err := AppendEvents.Call(ctx, c, Input{Body: bytes.NewReader(s.Events)})
 	if err := outcome(appended.Applied, appended.Rejected, err); err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (c Client) DemoKeys(ctx context.Context, useCase string, keys map[api.Tier]
 		if keys[t.Tier] != "" {
 			continue
 		}
-		key, _, err := c.IssueKey(ctx, KeyRequest{Tier: t.Tier, UseCase: useCase, Test: true})
+		key, _, err := IssueKey.Call(ctx, c, Input{Body: KeyRequest{Tier: t.Tier, UseCase: useCase, Test: true}})
 		if err != nil {
 			return err
 		}

@@ -64,7 +64,7 @@ func New(o Options) (*Desk, error) {
 		Name: "Curation desk", URL: d.public.String(), Cookies: http.SameSiteStrictMode,
 		Static: own, Templates: sources, Funcs: functions, Log: o.Log,
 	})
-	d.code = newSignInCode(d.sessions, o.Now())
+	d.code = newSignInCode(o.Now())
 	return d, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/desk/forms"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/pages"
@@ -39,7 +40,7 @@ func newShownField(page interface{ Wrong(field string) string }, f forms.Field) 
 }
 
 func (d *Desk) showEdit(v *visit) (view, error) {
-	detail, _, err := v.client.Listing(v.Context(), v.PathValue("id"))
+	detail, err := call(v, adminapi.GetListing, adminapi.Input{ID: v.PathValue("id")})
 	if err != nil {
 		return view{}, err
 	}
@@ -64,7 +65,11 @@ func (d *Desk) edit(v *visit) (view, error) {
 	if len(problems) > 0 {
 		return page.view(problems), nil
 	}
-	report, _, err := v.client.Edit(v.Context(), id, version, form.Listing(), v.PostFormValue("save") != form.ID())
+	in := adminapi.Input{ID: id, Version: version, Body: form.Listing()}
+	if v.PostFormValue("save") != form.ID() {
+		in.Query = adminapi.Query("dryRun", "true")
+	}
+	report, err := call(v, adminapi.EditListing, in)
 	switch {
 	case err != nil:
 		return view{}, err

@@ -27,7 +27,7 @@ type linkCount struct {
 const maxDays = 90
 
 func (d *Desk) freshness(v *visit) (view, error) {
-	f, _, err := adminapi.Get[api.Freshness](v.Context(), v.client, "/reviews/freshness")
+	f, err := call(v, adminapi.GetFreshness, adminapi.Input{})
 	history := chart{ID: "over-time", Label: "Published records by status", Legend: []series{
 		{Class: "verified", Label: "verified"}, {Class: "stale", Label: "stale"},
 		{Class: "needs-review", Label: "needs review"}, {Class: "unverified", Label: "never reviewed"},

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/pages"
@@ -67,7 +68,8 @@ func (d *Desk) previewImport(v *visit) (view, error) {
 	}
 	page := importPage{Preview: &api.ImportReport{Rejected: rejected}, Name: u.name}
 	if len(rejected) == 0 {
-		preview, _, err := v.client.Preview(v.Context(), bytes.NewReader(u.lines))
+		preview, err := call(v, adminapi.ImportListings,
+			adminapi.Input{Query: adminapi.Query("dryRun", "true"), Body: bytes.NewReader(u.lines)})
 		if err != nil {
 			return view{}, err
 		}
@@ -133,7 +135,8 @@ func (d *Desk) importFile(v *visit) (view, error) {
 			Errors: []pages.FormError{{Field: "file",
 				Message: "This dry run is no longer the latest one. Upload the file again; nothing was imported"}}}, nil
 	}
-	report, _, err := v.client.Import(v.Context(), bytes.NewReader(u.lines), u.sha256, false)
+	report, err := call(v, adminapi.ImportListings,
+		adminapi.Input{Query: adminapi.Query("sha256", u.sha256), Body: bytes.NewReader(u.lines)})
 	if err != nil {
 		return view{}, err
 	}

@@ -30,7 +30,7 @@ func routes() []route {
 		{pattern: "POST /help/keys", handle: (*Desk).setKeys},
 
 		{pattern: "GET /queue", handle: (*Desk).queue},
-		{pattern: "GET /next", handle: (*Desk).next},
+		{pattern: "GET /next", handle: func(_ *Desk, v *visit) (view, error) { return next(v) }},
 		{pattern: "GET /reviews/{id}", handle: (*Desk).showReview},
 		{pattern: "POST /reviews/{id}", handle: (*Desk).submitReview},
 		{pattern: "GET /reviews/{id}/open", handle: (*Desk).openPage},
@@ -43,7 +43,7 @@ func routes() []route {
 		{pattern: "POST /reviews/{id}/undo", handle: (*Desk).undo},
 
 		{pattern: "GET /candidates", handle: (*Desk).candidates},
-		{pattern: "GET /candidates/next", handle: (*Desk).nextCandidate},
+		{pattern: "GET /candidates/next", handle: func(_ *Desk, v *visit) (view, error) { return nextCandidate(v) }},
 		{pattern: "GET /candidates/publish", handle: (*Desk).askPublishSeveral},
 		{pattern: "POST /candidates/publish", handle: (*Desk).publishSeveral},
 		{pattern: "GET /freshness", handle: (*Desk).freshness},
@@ -64,7 +64,6 @@ func routes() []route {
 		{pattern: "GET /usage", handle: (*Desk).usage},
 		{pattern: "GET /audit", handle: (*Desk).audit},
 		{pattern: "GET /audit.csv", handle: (*Desk).auditCSV},
-		{pattern: "GET /audit.jsonl", handle: (*Desk).auditLines},
 	}
 	for name := range actions() {
 		kind, verb, _ := strings.Cut(name, "/")

@@ -82,7 +82,7 @@ var errNoName = errors.New("no name of a person")
 
 // start starts a session. The gateway's name for the token takes precedence over actor.
 func (d *Desk) start(v *visit, token, actor string) error {
-	me, _, err := adminapi.Get[api.Operator](v.Context(), d.client(token, actor), "/me")
+	me, _, err := adminapi.GetMe.Call(v.Context(), d.client(token, actor), adminapi.Input{})
 	if err != nil {
 		return err
 	}

@@ -43,6 +43,12 @@ const (
 	maxFile = 64 << 20 // bytes, held in memory
 )
 
+// call makes a call of the operator API for the person who signed in.
+func call[T any](v *visit, route adminapi.Route[T], in adminapi.Input) (T, error) {
+	out, _, err := route.Call(v.Context(), v.client, in)
+	return out, err
+}
+
 // address returns the IP address of the connection: of the browser, or of a proxy in front of the
 // desk.
 func (v *visit) address() string {

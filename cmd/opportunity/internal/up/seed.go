@@ -65,13 +65,13 @@ func demoKeys(ctx context.Context, dir *dataDir, c adminapi.Client, keys map[api
 // revokeUnsavedKeys revokes demo keys that are not in keys: an interrupted start issued them but
 // did not save them.
 func revokeUnsavedKeys(ctx context.Context, c adminapi.Client, keys map[api.Tier]string) error {
-	all, _, err := c.KeyList(ctx, "", adminapi.Page{})
+	all, _, err := adminapi.ListKeys.Call(ctx, c, adminapi.Input{})
 	if err != nil {
 		return err
 	}
 	for _, k := range all.Keys {
 		if k.UseCase == demoUseCase && !strings.HasSuffix(keys[k.Tier], k.LastFour) {
-			if _, err := c.RevokeKey(ctx, k.ID, false); err != nil {
+			if _, _, err := adminapi.RevokeKey.Call(ctx, c, adminapi.Input{ID: k.ID}); err != nil {
 				return err
 			}
 		}

@@ -1,7 +1,6 @@
 package verbs
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -39,15 +38,15 @@ func appended(r api.AppendReport, raw []byte) result {
 }
 
 // file is like report, for a command that sends a file.
-func (v *verbs) file(call func(context.Context, adminapi.Client, io.Reader) (result, error)) runE {
+func (v *verbs) file(send func(cmd *cobra.Command, file io.Reader) (result, error)) runE {
 	return func(cmd *cobra.Command, args []string) error {
 		in, closed, err := input(cmd, args[0])
 		if err != nil {
 			return err
 		}
 		defer closed()
-		return v.report(func(ctx context.Context, c adminapi.Client, _ []string) (result, error) {
-			r, err := call(ctx, c, in)
+		return v.report(func(cmd *cobra.Command, _ []string) (result, error) {
+			r, err := send(cmd, in)
 			r.lines = true
 			return r, err
 		})(cmd, nil)
@@ -80,14 +79,10 @@ func readFile(cmd *cobra.Command, name string) ([]byte, error) {
 	return text, err
 }
 
-// report runs an all-or-nothing call and prints its summary, or the problems that prevented it.
-func (v *verbs) report(call func(context.Context, adminapi.Client, []string) (result, error)) runE {
+// report does all-or-nothing work and prints its summary, or the problems that prevented it.
+func (v *verbs) report(work func(cmd *cobra.Command, args []string) (result, error)) runE {
 	return func(cmd *cobra.Command, args []string) error {
-		c, err := v.client()
-		if err != nil {
-			return err
-		}
-		r, err := call(cmd.Context(), c, args)
+		r, err := work(cmd, args)
 		if err != nil {
 			return err
 		}
