@@ -14,7 +14,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/authquota/internal/keyusage"
 	"opportunity.internal/services/authquota/internal/notices"
 	"opportunity.internal/services/authquota/internal/testkit"
 )
@@ -95,7 +94,7 @@ func TestTodayEndsAtMidnightUTC(t *testing.T) {
 // During a Redis outage the page shows the ledger's figures and says so.
 func TestUsageDuringCounterOutage(t *testing.T) {
 	s, b := person(t)
-	require.NoError(t, s.Usage.SaveDay(t.Context(), "2026-11-20", []keyusage.Count{{Account: b.Account, Calls: 9}}))
+	require.NoError(t, s.Usage.SaveDay(t.Context(), "2026-11-20", map[string]int{b.Account: 9}))
 	s.Redis.Stop()
 	for _, page := range []string{"/account", "/account/usage"} {
 		b.Get(page).Shows(http.StatusOK, "9 of 100 requests charged, 91 left", "live counters are temporarily unavailable")
