@@ -140,8 +140,7 @@ func publishAll(v *visit, ids []string, to string) (view, error) {
 func publish(v *visit, id, _ string) (view, error) {
 	response, err := publishAll(v, []string{id}, recordPath(id))
 	if err == nil && v.PostFormValue("lane") != "" && response.Redirect != "" {
-		v.say(response.Notice)
-		return nextCandidate(v)
+		return goOn(v, response.Notice, nextCandidate)
 	}
 	return response, err
 }

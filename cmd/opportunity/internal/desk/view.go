@@ -19,20 +19,14 @@ var sources embed.FS
 // view is the response to a request.
 type view = pages.View
 
-// notice reports the result of the previous request and offers what may come next. It waits in the
-// session; a text alone is the Notice of a view.
-type notice struct {
-	Text string
-	Undo *undo // offers to undo a review
-}
-
-type undo struct{ ID, EventID string }
+// undo is the notice of a review that was just recorded, which offers to undo it.
+type undo struct{ Text, ID, EventID string }
 
 // shown is the data of the layout.
 type shown struct {
 	pages.Page
 
-	Done    *notice
+	Undo    *undo
 	Session session // zero if not signed in
 	Keys    bool    // whether single keys act
 }

@@ -23,7 +23,6 @@ type visit struct {
 	client  adminapi.Client // acts for the person who signed in
 	now     time.Time
 	w       http.ResponseWriter
-	done    *notice // for this page, or for the next one after a redirect
 }
 
 // The prefix ensures that only this host can set the cookie, over HTTPS or on this machine.
@@ -34,7 +33,7 @@ const (
 
 // Names of what a session keeps for the next page.
 const (
-	keptNotice = "notice"
+	keptUndo   = "undo"
 	keptUpload = "upload"
 )
 
@@ -59,12 +58,15 @@ func (v *visit) address() string {
 	return ip
 }
 
-// say adds a sentence to the notice of the next page, also if that is an error page.
-func (v *visit) say(text string) {
-	if v.done == nil {
-		v.done = new(notice)
+// goOn opens the page that next returns, with a notice of what was done before. If next fails, the
+// queue says why.
+func goOn(v *visit, done string, next func(*visit) (view, error)) (view, error) {
+	response, err := next(v)
+	if err != nil {
+		response = view{Redirect: "/queue"}
 	}
-	v.done.Text = strings.TrimSpace(v.done.Text + " " + text)
+	response.Notice = strings.TrimSpace(done + " " + response.Notice)
+	return response, nil
 }
 
 // Handler serves the desk.
@@ -104,23 +106,19 @@ func (d *Desk) guard(pages http.Handler) http.Handler {
 func (d *Desk) page(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		v := &visit{Request: req, w: w, now: d.Now()}
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(2 * time.Minute)) // a call can take one
 		limit := int64(maxForm)
 		if r.file {
 			limit = maxFile
 		}
 		d.kit.Serve(w, req, pages.Handler{
-			Handle: func() (view, error) {
-				response, err := d.respond(v, r)
-				if response.Redirect != "" && v.done != nil {
-					d.sessions.Keep(v.Session.ID, keptNotice, v.done)
-				}
-				return response, err
-			},
+			Handle: func() (view, error) { return d.respond(v, r) },
 			Layout: func(p pages.Page) any {
-				if v.done == nil && v.Session.ID != "" {
-					v.done, _ = d.sessions.Take(v.Session.ID, keptNotice).(*notice)
+				done, _ := d.sessions.Take(v.Session.ID, keptUndo).(*undo)
+				if done != nil {
+					done.Text, p.Notice = p.Notice, ""
 				}
-				return shown{Page: p, Done: v.done, Session: v.Session, Keys: pages.Cookie(req, keysCookie) != "off"}
+				return shown{Page: p, Undo: done, Session: v.Session, Keys: pages.Cookie(req, keysCookie) != "off"}
 			},
 			Fail:    func(err error) view { return d.reject(v, err) },
 			MaxBody: limit,
