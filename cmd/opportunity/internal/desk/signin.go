@@ -54,7 +54,7 @@ func (d *Desk) signInWithToken(v *visit) (view, error) {
 	}
 	if rejected := new(adminapi.RequestError); errors.As(err, &rejected) && rejected.Status == http.StatusUnauthorized {
 		d.Log.LogAttrs(v.Context(), slog.LevelWarn, "desk sign-in failed: unknown operator token",
-			slog.String("address", v.address()))
+			slog.String("address", v.RemoteAddr)) // of the browser, or of a proxy in front of the desk
 		if wait := d.throttle.Fail(token, v.now); wait > 0 {
 			return signInPage(0, d.nextPage(v)).TooMany(wait), nil
 		}

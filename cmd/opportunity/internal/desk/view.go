@@ -54,8 +54,9 @@ func (p shown) Frame() pages.Frame {
 var functions = template.FuncMap{
 	"instant": instant, "day": day, "compact": compact[json.RawMessage], "short": compact[string], "join": strings.Join,
 	"add": func(a, b int) int { return a + b }, "reason": describeReason, "label": forms.FactLabel, "fragment": fragment,
-	"shortURL": shortURL, "finding": finding, "field": forms.LabelOf, "fieldOf": newShownField,
-	"onEdit": forms.Editable, "radios": newRadios, "lower": strings.ToLower,
+	"shortURL": shortURL, "finding": finding, "field": forms.LabelOf,
+	"fieldOf": func(page interface{ Wrong(string) string }, f forms.Field) shownField { return shownField{f, page} },
+	"onEdit":  forms.Editable, "radios": newRadios, "lower": strings.ToLower,
 	"categories": func() []api.Category { return api.Categories },
 	"whys":       func() []forms.Option { return whys }, "visibilities": func() []string {
 		return []string{"private",
