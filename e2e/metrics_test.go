@@ -214,7 +214,7 @@ func gatewaySeries(all map[string]*dto.MetricFamily) []string {
 func (s *stack) bill(t *testing.T) {
 	t.Helper()
 	address, operations := storetest.FreeAddress(t), storetest.FreeAddress(t)
-	env := append(slices.Concat(s.settings["history"], tokens("billing")),
+	env := append(slices.Concat(s.settings["history"], tokens("billing", first, first)),
 		"OPPORTUNITY_DATABASE_URL="+storetest.Postgres(t), "OPPORTUNITY_DATABASE_ALLOW_OWNER=true",
 		"OPPORTUNITY_LISTEN="+address, "OPPORTUNITY_OPERATIONS_LISTEN="+operations,
 		"OPPORTUNITY_STRIPE_API_KEY=sk_test_0123456789abcdef",

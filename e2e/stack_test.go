@@ -40,8 +40,6 @@ type stack struct {
 	gateways   []string            // public addresses
 	operations []string            // addresses of the operations ports: of the services, then of the gateways
 	settings   map[string][]string // by service; of the last gateway
-	mail       string              // folder with the mails that authquota has sent
-	publicURL  string              // in mails and pages; the first gateway's address when the stack started
 	redis      *redistest.Server   // nil for a stack with another one
 	databases  map[string]string   // URL of each service's database, as the owner of the schema
 	// file with the seconds by which the clocks of Redis and of clock gateways are wrong
@@ -113,7 +111,7 @@ type assembly struct {
 func newAssembly(t testing.TB, at parts, services, settings []string) *assembly {
 	t.Helper()
 	s := &stack{
-		services: services, clocks: at.clocks, mail: t.TempDir(),
+		services: services, clocks: at.clocks,
 		settings: map[string][]string{}, databases: map[string]string{},
 		links: map[[2]string]*link{}, relays: map[string]*storetest.Proxy{},
 	}
@@ -136,13 +134,12 @@ func newAssembly(t testing.TB, at parts, services, settings []string) *assembly 
 	for range gateways {
 		s.gateways = append(s.gateways, "http://"+storetest.FreeAddress(t))
 	}
-	s.publicURL = s.gateways[0]
 	a.common = append([]string{
-		"OPPORTUNITY_PUBLIC_URL=" + s.publicURL,
+		"OPPORTUNITY_PUBLIC_URL=" + s.gateways[0],
 		"OPPORTUNITY_OPERATOR_TOKENS=" + operatorToken,
 		"OPPORTUNITY_KEY_PEPPERS=" + pepper,
 		"OPPORTUNITY_ENCRYPTION_KEYS=ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100",
-		"OPPORTUNITY_SMTP_URL=file://" + s.mail,
+		"OPPORTUNITY_SMTP_URL=file://" + t.TempDir(),
 		"OPPORTUNITY_MAIL_FROM=no-reply@api.example",
 	}, settings...)
 	return a
@@ -193,7 +190,7 @@ func (a *assembly) serve(name, address string, more ...string) {
 	if redis == "" {
 		redis = "redis://" + to("redis")
 	}
-	env := slices.Concat(a.common, tokens(name), []string{
+	env := slices.Concat(a.common, tokens(name, first, first), []string{
 		"OPPORTUNITY_LISTEN=" + address, "OPPORTUNITY_OPERATIONS_LISTEN=" + operations, "OPPORTUNITY_REDIS_URL=" + redis,
 		"OPPORTUNITY_CATALOG_URL=http://" + to("catalog"), "OPPORTUNITY_HISTORY_URL=http://" + to("history"),
 		"OPPORTUNITY_AUTHQUOTA_URL=http://" + to("authquota"),
@@ -251,18 +248,28 @@ func (s *stack) awaitEvents(t testing.TB, key string, n int) {
 	})
 }
 
-// tokens returns the settings of a service with its tokens.
-func tokens(service string) []string {
-	var sent, accepted []string
+// tokens returns the settings of a service with its tokens. Those for a called service have the
+// suffixes that sent and accepted return.
+func tokens(service string, sent, accepted func(called string) []string) []string {
+	list := func(caller, called, name string, suffixes []string) (all []string) {
+		for _, suffix := range suffixes {
+			all = append(all, name+":"+tokenBetween(caller, called)+suffix)
+		}
+		return all
+	}
+	var sends, accepts []string
 	for _, called := range []string{peer.Catalog, peer.History, peer.Authquota, peer.Billing} {
-		sent = append(sent, called+":"+tokenBetween(service, called))
+		sends = append(sends, list(service, called, called, sent(called))...)
 	}
 	for _, caller := range peer.CallersOf(service) {
-		accepted = append(accepted, caller+":"+tokenBetween(caller, service))
+		accepts = append(accepts, list(caller, service, caller, accepted(service))...)
 	}
-	return []string{"OPPORTUNITY_PEER_TOKENS=" + strings.Join(sent, ","), "OPPORTUNITY_CALLER_TOKENS=" +
-		strings.Join(accepted, ",")}
+	return []string{"OPPORTUNITY_PEER_TOKENS=" + strings.Join(sends, ","),
+		"OPPORTUNITY_CALLER_TOKENS=" + strings.Join(accepts, ",")}
 }
+
+// first returns the suffix of the tokens before any rotation.
+func first(string) []string { return []string{""} }
 
 func tokenBetween(caller, called string) string {
 	return "token-of-" + caller + "-for-" + called + "-0123456789abcdef"

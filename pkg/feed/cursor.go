@@ -1,11 +1,6 @@
 package feed
 
-import (
-	"fmt"
-	"time"
-
-	"gorm.io/gorm"
-)
+import "gorm.io/gorm"
 
 // Cursor is the position of a copy, the only row of the table feed_cursor.
 type Cursor struct {
@@ -35,13 +30,4 @@ var Start = Cursor{Restarted: true}
 func (from Cursor) Pruned() Cursor {
 	from.Restarted = false
 	return from
-}
-
-// query returns the query string of a pull.
-func (from Cursor) query(wait time.Duration) string {
-	query := fmt.Sprintf("?after=%d&wait=%s", from.Position, wait)
-	if from.Mark != "" {
-		query += "&mark=" + from.Mark
-	}
-	return query
 }

@@ -13,8 +13,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -46,8 +46,9 @@ type Page[T any] struct {
 // Source is a store that serves its changes as a feed.
 type Source[T any] struct {
 	// Verify verifies that the store has what a mark names, and returns the newest mark. lost
-	// reports that an operator gave up its generation, or that it is no mark.
-	Verify func(ctx context.Context, mark string) (newest string, lost bool, err error)
+	// reports that a copy with that mark and position must start over: an operator gave up the
+	// generation, the text is no mark, or the position is above the newest change.
+	Verify func(ctx context.Context, mark string, position int64) (newest string, lost bool, err error)
 	// Changes returns up to limit changes with a sequence above after, ordered by sequence. It fails
 	// while the store is set back, so that the client asks again after the decision of an operator.
 	Changes func(ctx context.Context, after int64, limit int) ([]T, error)
@@ -63,8 +64,7 @@ func (s Source[T]) Serve(r *http.Request, draining <-chan struct{}) (Page[T], er
 	if err != nil {
 		return Page[T]{}, err
 	}
-	newest, lost, err := s.Verify(r.Context(), mark)
-	lost = lost || err == nil && beyond(after, newest)
+	newest, lost, err := s.Verify(r.Context(), mark, after)
 	if err != nil || lost && after > 0 {
 		return Page[T]{StartOver: lost}, err
 	}
@@ -76,7 +76,7 @@ func (s Source[T]) Serve(r *http.Request, draining <-chan struct{}) (Page[T], er
 		if err == nil && (len(page) > 0 || !waiting) {
 			// Verified again: the store may have been replaced since, and the page must have what
 			// the next request presents.
-			newest, lost, err = s.Verify(r.Context(), newest)
+			newest, lost, err = s.Verify(r.Context(), newest, after)
 		}
 		if err != nil || len(page) > 0 || !waiting {
 			return Page[T]{Changes: page, Mark: newest, StartOver: lost}, err
@@ -91,17 +91,6 @@ func (s Source[T]) Serve(r *http.Request, draining <-chan struct{}) (Page[T], er
 			return Page[T]{}, r.Context().Err()
 		}
 	}
-}
-
-// beyond reports whether a position is above the sequence of the newest mark, the second of its
-// three parts: the cursor was damaged, and its follower would miss changes.
-func beyond(after int64, newest string) bool {
-	parts := strings.Split(newest, ".")
-	if len(parts) != 3 {
-		return false
-	}
-	sequence, err := strconv.ParseInt(parts[1], 10, 64)
-	return err == nil && after > sequence
 }
 
 func parse(raw string) (after int64, mark string, wait time.Duration, err error) {
@@ -196,7 +185,11 @@ func (c Copy[T]) pull(ctx context.Context, wait time.Duration) (int, error) {
 		return PageSize, c.Store.StartOver(ctx, from)
 	}
 	var page Page[T]
-	if err := c.Get(ctx, c.Path+from.query(wait), &page); err != nil {
+	query := url.Values{"after": {strconv.FormatInt(from.Position, 10)}, "wait": {wait.String()}}
+	if from.Mark != "" {
+		query.Set("mark", from.Mark)
+	}
+	if err := c.Get(ctx, c.Path+"?"+query.Encode(), &page); err != nil {
 		return 0, err
 	}
 	if page.StartOver {

@@ -33,7 +33,9 @@ func request(t *testing.T, query string) *http.Request {
 // source returns a store that has every mark and moves n times.
 func source(n int, changes func(ctx context.Context, after int64, limit int) ([]int64, error)) feed.Source[int64] {
 	return feed.Source[int64]{
-		Verify:  func(context.Context, string) (newest string, lost bool, err error) { return "newest", false, nil },
+		Verify: func(context.Context, string, int64) (newest string, lost bool, err error) {
+			return "newest", false, nil
+		},
 		Changes: changes,
 		Moved: func() <-chan struct{} {
 			moved := make(chan struct{})
@@ -273,7 +275,7 @@ type owner struct {
 	setBack    error
 }
 
-func (o *owner) verify(_ context.Context, mark string) (newest string, lost bool, err error) {
+func (o *owner) verify(_ context.Context, mark string, _ int64) (newest string, lost bool, err error) {
 	return fmt.Sprint(o.generation, len(o.changes)), mark == "" || slices.Contains(o.lost, mark[:1]), o.setBack
 }
 

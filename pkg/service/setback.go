@@ -52,10 +52,10 @@ func (r *Runtime) Guard(changes string, poll func(context.Context, *setback.Guar
 func Feed[T any](g *setback.Guard, changes func(ctx context.Context, after int64, limit int) ([]T, error),
 ) feed.Source[T] {
 	return feed.Source[T]{
-		Verify: func(ctx context.Context, mark string) (newest string, lost bool, err error) {
+		Verify: func(ctx context.Context, mark string, position int64) (newest string, lost bool, err error) {
 			m, lost, err := g.Verify(ctx, mark)
 			_, ok := setback.Parse(mark)
-			return m.String(), lost || !ok, err
+			return m.String(), lost || !ok || err == nil && position > m.Sequence, err
 		},
 		Changes: func(ctx context.Context, after int64, limit int) ([]T, error) {
 			if err := g.Available(); err != nil {

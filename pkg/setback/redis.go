@@ -16,14 +16,11 @@ var replaceSource string
 var replace = redis.NewScript(replaceSource)
 
 // Replace replaces a mark in a hash if the stored one is verified, "" for none; newest is "" to
-// keep it. epochs are the arguments of replace.lua from 5 on. It returns the stored mark before, of
-// at most 100 bytes. Errors are problem.Unavailable.
-func Replace(ctx context.Context, client *redis.Client, hash, field, verified, newest string,
+// keep it. mode and epochs are the arguments of replace.lua from 5 on. It returns the stored mark
+// before, of at most 100 bytes. Errors are problem.Unavailable.
+func Replace(ctx context.Context, client *redis.Client, hash, field, verified, newest, mode string,
 	epochs ...any) (stored string, err error) {
-	if len(epochs) == 0 {
-		epochs = []any{""}
-	}
-	args := append([]any{field, verified, newest, int(counter.EpochsTTL.Seconds())}, epochs...)
+	args := append([]any{field, verified, newest, int(counter.EpochsTTL.Seconds()), mode}, epochs...)
 	if stored, err = replace.Run(ctx, client, []string{hash}, args...).Text(); err != nil {
 		return "", problem.Unavailable(err)
 	}
@@ -66,6 +63,6 @@ func (m *Memory) Exchange(ctx context.Context, stored string, reachable bool) er
 	if len(stored) > 100 { // as replace.lua reads it
 		stored = ""
 	}
-	_, _ = Replace(ctx, m.Redis, counter.Marks, m.Store, stored, m.seen) // requests report an outage of Redis
+	_, _ = Replace(ctx, m.Redis, counter.Marks, m.Store, stored, m.seen, "") // requests report an outage of Redis
 	return err
 }

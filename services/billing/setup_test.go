@@ -182,7 +182,7 @@ func (s *instance) sendEvents(events ...sandboxtest.Event) {
 
 func (s *instance) checkout(account string) string {
 	s.t.Helper()
-	req := api.CheckoutRequest{Account: account, Email: account + "@example.com", ReturnURL: returnURL}
+	req := api.ProcessorRequest{Account: account, Email: account + "@example.com", ReturnURL: returnURL}
 	return servicetest.Read[api.ProcessorPage](s.Do(http.MethodPost, "/internal/v1/checkouts", req)).URL
 }
 

@@ -22,7 +22,7 @@ const (
 )
 
 // explorer returns a person with two keys, Website and Phone.
-func explorer(t *testing.T) (s *sitekit.Site, b *testkit.Person, website, phone sitekit.Issued) {
+func explorer(t *testing.T) (s *sitekit.Site, b *testkit.Person, website, phone api.IssuedKey) {
 	t.Helper()
 	s, b = person(t)
 	website, phone = s.Issue(b.Account), s.Issue(b.Account)

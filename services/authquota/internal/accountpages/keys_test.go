@@ -142,9 +142,9 @@ func TestAKeyFromItsRequestToItsEnd(t *testing.T) {
 	b.Get("/account/keys").Shows(http.StatusOK, "Replaced", "1 of 5 keys in use")
 	b.Get("/account/keys/"+keyID+"/rotate").Shows(http.StatusBadRequest, "already rotated")
 	b.Post("/account/keys/"+keyID+"/rotate").Shows(http.StatusBadRequest, "already rotated")
-	require.Equal(t, nextID, listedKeys(s)[0].Successor)
+	require.Equal(t, nextID, s.ListKeys("")[0].Successor)
 	b.Post("/account/keys/"+nextID+"/rotate").Shows(http.StatusBadRequest, "Revoke the old one first")
-	require.Len(t, listedKeys(s), 2, "rotating again and again gives no more keys than the limit")
+	require.Len(t, s.ListKeys(""), 2, "rotating again and again gives no more keys than the limit")
 
 	epoch := s.Principal(next).Epoch
 	b.Get("/account/keys/"+nextID+"/revoke").Shows(http.StatusOK, "cannot be undone")
@@ -195,7 +195,7 @@ func TestRequestsAreDeclinedWithAReasonOrWithdrawn(t *testing.T) {
 		s.Decide(id, "approve", "").RequireError(problem.NotFound)
 	}
 	s.Do(http.MethodGet, "/operator/v1/keys/requests?all=maybe", "").RequireError(problem.InvalidParameter, "all")
-	require.Empty(t, listedKeys(s))
+	require.Empty(t, s.ListKeys(""))
 
 	var log []string
 	for _, e := range servicetest.Read[api.AuditList](s.Do(http.MethodGet, "/operator/v1/audit?action=key.", "")).Entries {
@@ -281,8 +281,8 @@ func TestNetworkGetsTwentyTestKeysADayWithoutAnOperator(t *testing.T) {
 
 func TestKeyList(t *testing.T) {
 	s, b := person(t)
-	obtain(t, s, b, "Replaced one")
-	replaced := listedKeys(s)[0].ID
+	s.Obtain(b, "Replaced one", "1")
+	replaced := s.ListKeys("")[0].ID
 	newKey(t, s, b.Post("/account/keys/"+replaced+"/rotate"))
 	s.Do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","account":"`+b.Account+`","expiresIn":"696h"}`)
 	key := s.Issue(b.Account)
@@ -320,7 +320,7 @@ func TestKeyListShowsTheLatestOfManyEndedKeys(t *testing.T) {
 func TestKeysOfOthersAreNotFound(t *testing.T) {
 	s, ada := person(t)
 	bob := s.SignUp("bob@example.org")
-	_, hers := obtain(t, s, ada, "Hers")
+	_, hers := s.Obtain(ada, "Hers", "1")
 	r := ada.RequestKey("Hers too", "1")
 	s.Decide(r, "approve", "")
 	for _, id := range []string{hers, "x", "key_0199a7a0000070008000000000000000", r} {
@@ -334,16 +334,16 @@ func TestKeysOfOthersAreNotFound(t *testing.T) {
 		bob.Post("/account/keys/requests/"+id+"/collect", "terms", "accepted", "termsVersion", "1").Shows(http.StatusNotFound)
 		bob.Post("/account/keys/requests/" + id + "/withdraw").Shows(http.StatusNotFound)
 	}
-	require.Len(t, listedKeys(s), 1)
-	require.Equal(t, "active", listedKeys(s)[0].Status)
-	require.Equal(t, "Hers", listedKeys(s)[0].Name)
+	require.Len(t, s.ListKeys(""), 1)
+	require.Equal(t, "active", s.ListKeys("")[0].Status)
+	require.Equal(t, "Hers", s.ListKeys("")[0].Name)
 	require.Equal(t, "approved", listed(s, "?all=true")[1].State)
 	bob.Get("/account/keys").Shows(http.StatusOK, "0 of 5 keys in use")
 }
 
 func TestASuspendedAccountSeesItsKeysAndRevokesThem(t *testing.T) {
 	s, b := person(t)
-	_, id := obtain(t, s, b, "Mine")
+	_, id := s.Obtain(b, "Mine", "1")
 	r := b.RequestKey("Another", "1")
 	s.Decide(r, "approve", "")
 	s.Suspend(b.Account, "unpaid")
@@ -354,7 +354,7 @@ func TestASuspendedAccountSeesItsKeysAndRevokesThem(t *testing.T) {
 	b.Post("/account/keys/"+id+"/rotate").Shows(http.StatusBadRequest, "suspended")
 	b.Post("/account/keys/connect", "key", s.Issue("").Key).Shows(http.StatusUnprocessableEntity)
 	b.Post("/account/keys/" + id + "/revoke").Leads("/account/keys")
-	require.Equal(t, "revoked", listedKeys(s)[0].Status)
+	require.Equal(t, "revoked", s.ListKeys("")[0].Status)
 }
 
 // A new key cannot be shown again, so it is shown even if its change takes effect later.
@@ -369,7 +369,7 @@ func TestChangesThatTakeEffectLaterAreSaid(t *testing.T) {
 
 func TestSensitiveKeyActionsNeedRecentProof(t *testing.T) {
 	s, b := person(t)
-	_, id := obtain(t, s, b, "Mine")
+	_, id := s.Obtain(b, "Mine", "1")
 	r := b.RequestKey("Another", "1")
 	s.Advance(11 * time.Minute)
 	for _, path := range []string{
@@ -380,7 +380,7 @@ func TestSensitiveKeyActionsNeedRecentProof(t *testing.T) {
 		b.Get(path).Leads(confirm)
 		b.Post(path, "key", "x").Leads(confirm)
 	}
-	require.Len(t, listedKeys(s), 1)
+	require.Len(t, s.ListKeys(""), 1)
 	b.Get("/account/keys").Shows(http.StatusOK)
 	b.Post("/account/keys/requests/" + r + "/withdraw").Leads("/account/keys")
 }
@@ -402,7 +402,7 @@ func TestConnectingAKey(t *testing.T) {
 	b.Get("/account/keys").Shows(http.StatusOK,
 		"The key is connected. Requests sent with it today count toward your daily quota.")
 
-	_, hers := obtain(t, s, s.SignUp("grace@example.org"), "Hers")
+	_, hers := s.Obtain(s.SignUp("grace@example.org"), "Hers", "1")
 	require.NotEmpty(t, hers)
 	for given, message := range map[string]string{"older-key": "This key is unknown",
 		s.Issue(s.SignUp("eve@example.org").Account).Key: "another person's account"} {
@@ -419,7 +419,7 @@ func TestConnectingAKey(t *testing.T) {
 
 func TestLeakedKeyIsRevokedAndItsHolderNotified(t *testing.T) {
 	s, b := person(t)
-	key, id := obtain(t, s, b, "Mine")
+	key, id := s.Obtain(b, "Mine", "1")
 	s.TakePosted(t)
 	for range 2 {
 		s.Do(http.MethodPost, "/operator/v1/keys/"+id+"/revoke", `{"leaked":true}`)
@@ -490,7 +490,7 @@ func TestChangedTermsAskAgain(t *testing.T) {
 	b.Post(collect).Shows(http.StatusUnprocessableEntity, "Accept the terms of use to get a key.", "Mine")
 	b.Post(collect, "terms", "accepted", "termsVersion", "1").
 		Shows(http.StatusUnprocessableEntity, "The terms of use have changed. Read and accept version 2.")
-	require.Empty(t, listedKeys(s))
+	require.Empty(t, s.ListKeys(""))
 	newKey(t, s, b.Post(collect, "terms", "accepted", "termsVersion", "2"))
 	require.Equal(t, &api.AcceptedTerms{Version: "2", AcceptedAt: testkit.Start.Add(time.Minute)},
 		acceptedTerms(s, b.Account))
@@ -503,7 +503,7 @@ func TestChangedTermsAskAgain(t *testing.T) {
 func TestAKeyOfAnOperatorNeedsNoAcceptance(t *testing.T) {
 	s, b := person(t)
 	b.Post("/account/keys/connect", "key", s.Issue("").Key).Leads("/account/keys")
-	newKey(t, s, b.Post("/account/keys/"+listedKeys(s)[0].ID+"/rotate"))
+	newKey(t, s, b.Post("/account/keys/"+s.ListKeys("")[0].ID+"/rotate"))
 	require.Nil(t, acceptedTerms(s, b.Account))
 	require.NotContains(t, b.Get("/account/keys").Text(), "terms of use (version")
 	require.Contains(t, s.Do(http.MethodGet, "/operator/v1/accounts/"+b.Account, "").Body, `"terms":null`)
@@ -512,7 +512,7 @@ func TestAKeyOfAnOperatorNeedsNoAcceptance(t *testing.T) {
 // Acts that issue, mail or write share one budget. Revoking is not among them.
 func TestActsOfAnAccountShareABudget(t *testing.T) {
 	s, b := person(t)
-	_, id := obtain(t, s, b, "One")
+	_, id := s.Obtain(b, "One", "1")
 	renewed := 0
 	for renewed < 100 && b.Post("/account/recovery-codes").Status == http.StatusOK {
 		renewed++

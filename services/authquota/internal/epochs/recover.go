@@ -49,8 +49,8 @@ func ReadLost(ctx context.Context, client *redis.Client, store setback.Store) (l
 	// If the database has the mark of Redis, then Redis lost its data after the lost changes, and
 	// got it from this database. If a gateway has seen a newer one, changes were made during an
 	// outage of Redis.
-	known, err := store.Knows(ctx, m)
-	l.exact = !known && !slices.ContainsFunc(append(claims, copies...), func(text string) bool {
+	v, err := store.Verdict(ctx, m)
+	l.exact = v == setback.Lacking && !slices.ContainsFunc(append(claims, copies...), func(text string) bool {
 		seen, ok := setback.Parse(text)
 		return ok && seen.Generation == m.Generation && seen.Sequence > m.Sequence
 	})

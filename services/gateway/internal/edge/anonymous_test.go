@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/services/gateway/internal/agent"
 )
@@ -117,7 +116,7 @@ func TestMessagesWithAKeyCountUnlessCharged(t *testing.T) {
 		p := principal()
 		p.Limits.PerMinute, p.Limits.PerDay = 5, 5
 		return p
-	}, func() {})
+	}, nil)
 	e.Now = func() time.Time { return now }
 	e.Catalog = replies(t, http.StatusOK, `{"data":[],"meta":{"generatedAt":"2026-11-20T00:00:00Z"}}`, "Content-Type",
 		jsonType)
@@ -126,12 +125,12 @@ func TestMessagesWithAKeyCountUnlessCharged(t *testing.T) {
 	require.NoError(t, err)
 	h, err := e.Handler()
 	require.NoError(t, err)
-	key := apikey.Generate(apikey.Live).Reveal()
+	key := bearer()
 	served := 0
 	for range 2 * networkBurst {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", strings.NewReader(call))
 		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Authorization", "Bearer "+key)
+		r.Header.Set("Authorization", key)
 		w := httptest.NewRecorder()
 		if h.ServeHTTP(w, r); w.Code == http.StatusTooManyRequests {
 			break

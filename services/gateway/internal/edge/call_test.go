@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/gateway/internal/admission"
 )
@@ -22,7 +21,7 @@ import (
 func list(t *testing.T, h http.Handler) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/opportunities", nil)
-	r.Header.Set("Authorization", "Bearer "+apikey.Generate(apikey.Live).Reveal())
+	r.Header.Set("Authorization", bearer())
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w
@@ -93,7 +92,7 @@ func TestAdmissionDecisions(t *testing.T) {
 				c.lookups[lookups](&p)
 				lookups++
 				return p
-			}, func() {})
+			}, nil)
 			if c.stop {
 				server.Stop()
 			}
@@ -126,7 +125,7 @@ func (e *Edge) logging(t *testing.T) *bytes.Buffer {
 func TestFailedRefundIsLogged(t *testing.T) {
 	e := newEdge(t)
 	log := e.logging(t)
-	server := e.admits(t, principal, func() {})
+	server := e.admits(t, principal, nil)
 	e.Catalog = behind(t, func(*http.Request) (*http.Response, error) {
 		server.Stop()
 		return reply(http.StatusPaymentRequired, strings.NewReader("{}"), "Content-Type", jsonType), nil

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/gateway/internal/agent"
@@ -33,7 +32,7 @@ func TestDisconnectDuringTheResponseIsToldApart(t *testing.T) {
 	} {
 		e := newEdge(t)
 		log := e.logging(t)
-		counters := e.admits(t, principal, func() {}).Client()
+		counters := e.admits(t, principal, nil).Client()
 		ctx, disconnect := context.WithCancel(t.Context())
 		e.Catalog = behind(t, func(r *http.Request) (*http.Response, error) {
 			disconnect()
@@ -49,7 +48,7 @@ func TestDisconnectDuringTheResponseIsToldApart(t *testing.T) {
 			r.ContentLength = 0
 		}
 		r.Header.Set("Content-Type", jsonType)
-		r.Header.Set("Authorization", "Bearer "+apikey.Generate(apikey.Live).Reveal())
+		r.Header.Set("Authorization", bearer())
 		func() {
 			defer func() { _ = recover() }() // http.ErrAbortHandler
 			h.ServeHTTP(httptest.NewRecorder(), r)
@@ -78,7 +77,7 @@ func TestPanicRefundsCharge(t *testing.T) {
 	var err error
 	e.Pages, err = newPages() // counts only these calls
 	require.NoError(t, err)
-	counters := e.admits(t, principal, func() {}).Client()
+	counters := e.admits(t, principal, nil).Client()
 	e.Catalog = behind(t, func(*http.Request) (*http.Response, error) { panic("bug") })
 	e.History = behind(t, func(*http.Request) (*http.Response, error) {
 		return reply(http.StatusOK, panickingBody{}, "Content-Type", "application/json"), nil
@@ -100,7 +99,7 @@ func TestPanicRefundsCharge(t *testing.T) {
 	for path, answered := range map[string]bool{"/api/v1/opportunities": true, "/api/v1/opportunities/a/history": false} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, gateway.URL+path, nil)
 		require.NoError(t, err)
-		r.Header.Set("Authorization", "Bearer "+apikey.Generate(apikey.Live).Reveal())
+		r.Header.Set("Authorization", bearer())
 		resp, err := gateway.Client().Do(r)
 		require.NoError(t, err)
 		resp.Body.Close()

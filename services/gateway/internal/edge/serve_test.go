@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/gateway/internal/docsite"
@@ -275,7 +274,7 @@ func TestChargeIsRefundedOnce(t *testing.T) {
 		{http.StatusPaymentRequired, strings.NewReader("{}"), "5"}, {http.StatusPaymentRequired, broken{}, "5"},
 	} {
 		e := newEdge(t)
-		counters := e.admits(t, principal, func() {}).Client()
+		counters := e.admits(t, principal, nil).Client()
 		day := counter.Day(counter.DayOf(time.Now()))
 		require.NoError(t, counters.HSet(t.Context(), day, counter.ServiceField, 5, "acc_a", 5).Err())
 		e.Catalog = behind(t, func(*http.Request) (*http.Response, error) {
@@ -283,7 +282,7 @@ func TestChargeIsRefundedOnce(t *testing.T) {
 		})
 		get := func() {
 			e.send(t, http.MethodGet, "/api/v1/opportunities", "", "Authorization",
-				"Bearer "+apikey.Generate(apikey.Live).Reveal())
+				bearer())
 		}
 		if c.body == (broken{}) {
 			require.PanicsWithValue(t, http.ErrAbortHandler, get)
@@ -317,7 +316,7 @@ func TestExplorerMakesTheCallThatAuthquotaNames(t *testing.T) {
 	explore := func(body io.Reader, header string) *httptest.ResponseRecorder {
 		t.Helper()
 		e := newEdge(t)
-		e.admits(t, principal, func() {})
+		e.admits(t, principal, nil)
 		result = api.ExplorerResult{}
 		e.Catalog = behind(t, func(*http.Request) (*http.Response, error) {
 			return reply(200, body, "Content-Type", jsonType),

@@ -18,6 +18,8 @@ import (
 	"filippo.io/torchwood"
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
+
+	"opportunity.internal/services/history/internal/store"
 )
 
 // Witness is a witness that cosigns the checkpoints of the log (C2SP tlog-witness).
@@ -68,14 +70,14 @@ func (l Log) Cosign(ctx context.Context) error {
 	if err != nil || c.N == 0 {
 		return err
 	}
-	cosigned, err := l.Store.Cosigned(ctx, c)
+	cosigned, err := l.Store.Cosignatures(ctx, c.Origin, c.N)
 	if err != nil {
 		return err
 	}
 	errs := make([]error, len(l.Witnesses))
 	var asked sync.WaitGroup
 	for i, w := range l.Witnesses {
-		if slices.Contains(cosigned, w.Name()) {
+		if slices.ContainsFunc(cosigned, func(s store.Cosignature) bool { return s.Witness == w.Name() }) {
 			continue
 		}
 		asked.Go(func() {
@@ -111,7 +113,8 @@ func (l Log) submit(ctx context.Context, w Witness, c Checkpoint) error {
 	if err != nil {
 		return err
 	}
-	return l.Store.SaveCosignature(ctx, c, w.Name(), signature, l.Now())
+	return l.Store.SaveCosignature(ctx, store.Cosignature{Origin: c.Origin, Size: c.N, Witness: w.Name(),
+		Signature: signature, MadeAt: l.Now().UnixMicro()})
 }
 
 // rejected returns the error of a rejection. Only a checkpoint that this log has signed and lacks
@@ -122,10 +125,20 @@ func (l Log) rejected(ctx context.Context, w Witness, c Checkpoint, why error) e
 	if err != nil {
 		return errors.Join(why, err)
 	}
-	if has, err := l.Has(ctx, shown.Note); err != nil || has {
+	if has, err := l.has(ctx, shown); err != nil || has {
 		return errors.Join(why, err)
 	}
 	return errors.Join(why, l.Lost(ctx))
+}
+
+// has reports whether the log has exactly the events that a checkpoint of it covers.
+func (l Log) has(ctx context.Context, c Checkpoint) (bool, error) {
+	newest, err := l.newest(ctx, c.Origin)
+	if err != nil || c.N > newest.N {
+		return false, err
+	}
+	root, err := tlog.TreeHash(c.N, l.hashes(ctx, newest))
+	return root == c.Hash, err
 }
 
 // add submits a checkpoint, with a proof that it extends the one of size old. Without a signature
