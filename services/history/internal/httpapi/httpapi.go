@@ -27,7 +27,6 @@ type API struct {
 	PublicURL string                      // URL of the gateway for consumers, without a trailing slash
 	Now       func() time.Time
 
-	Links   store.LinkChecks
 	ReadNow func() // starts a run of the link checker in this process; nil if it runs elsewhere or not at all
 
 	RequireQuotes bool // for each known fact of a verified review that arrives alone
