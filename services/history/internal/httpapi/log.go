@@ -47,7 +47,7 @@ func (a API) logInfo(g *gin.Context) (web.Reply, error) {
 	var d logDocument
 	var part string
 	err := a.queries.Run(g.Request.Context(), func(ctx context.Context) (err error) {
-		d.Origin, part, err = a.Log.Origin(ctx)
+		d.Origin, part, _, err = a.Log.Origin(ctx)
 		return err
 	})
 	if err != nil {
@@ -82,7 +82,7 @@ func partOf(g *gin.Context) string {
 func (a API) published(ctx context.Context, size int64) (c checkpoint.Checkpoint, part string, err error) {
 	err = a.queries.Run(ctx, func(ctx context.Context) (err error) {
 		var origin string
-		if origin, part, err = a.Log.Origin(ctx); err == nil {
+		if origin, part, _, err = a.Log.Origin(ctx); err == nil {
 			c, err = a.Log.Published(ctx, origin, size)
 		}
 		return err

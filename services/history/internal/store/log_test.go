@@ -136,7 +136,7 @@ func (s testStore) addMany(t *testing.T, slug string, n int) {
 
 func (s testStore) published(t testing.TB, l checkpoint.Log) checkpoint.Checkpoint {
 	t.Helper()
-	origin, _, err := l.Origin(t.Context())
+	origin, _, _, err := l.Origin(t.Context())
 	require.NoError(t, err)
 	c, err := l.Published(t.Context(), origin, 0)
 	require.NoError(t, err)
