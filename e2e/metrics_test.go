@@ -60,8 +60,8 @@ func (s *stack) scrape(t testing.TB) map[string]*dto.MetricFamily {
 	return all
 }
 
-// series returns the names of the series of a metric in Prometheus.
-func series(family *dto.MetricFamily) []string {
+// seriesOf returns the names of the series of a metric in Prometheus.
+func seriesOf(family *dto.MetricFamily) []string {
 	name := family.GetName()
 	switch family.GetType() {
 	case dto.MetricType_HISTOGRAM:
@@ -140,7 +140,7 @@ func isOurs(name string) bool {
 // selected returns the metrics that a selector selects, by the labels that processes set.
 func selected(all map[string]*dto.MetricFamily, by *parser.VectorSelector) (found []*dto.Metric) {
 	for _, family := range all {
-		if !slices.Contains(series(family), by.Name) {
+		if !slices.Contains(seriesOf(family), by.Name) {
 			continue
 		}
 		for _, m := range family.GetMetric() {
@@ -214,7 +214,7 @@ func gatewaySeries(all map[string]*dto.MetricFamily) []string {
 func (s *stack) bill(t *testing.T) {
 	t.Helper()
 	address, operations := storetest.FreeAddress(t), storetest.FreeAddress(t)
-	env := append(slices.Concat(s.settings["history"], tokens("billing")),
+	env := append(slices.Concat(s.settings["history"], tokens("billing", first, first)),
 		"OPPORTUNITY_DATABASE_URL="+storetest.Postgres(t), "OPPORTUNITY_DATABASE_ALLOW_OWNER=true",
 		"OPPORTUNITY_LISTEN="+address, "OPPORTUNITY_OPERATIONS_LISTEN="+operations,
 		"OPPORTUNITY_STRIPE_API_KEY=sk_test_0123456789abcdef",

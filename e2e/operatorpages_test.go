@@ -26,7 +26,7 @@ var notAgainstUp = []struct{ pattern, because string }{
 	{`completion`, "changes the shell of a person; TestCompletion runs each"},
 	{`REQUEST|--before 4711|--against`, "needs a request, an entry or a checkpoint of that name"},
 	{`data\.example\.com|api\.example`, "needs a public address"},
-	{`reviews record|publish (--all|maple-transcripts$)|announce v2`,
+	{`publish (--all|maple-transcripts$)|announce v2`,
 		"asks a person, or needs files; package verbs tests it"},
 	{`reset-authenticator`, "needs a person with an authenticator; package people tests it"},
 }

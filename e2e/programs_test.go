@@ -19,8 +19,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience bounds every wait. It does not measure speed: a test that reaches it fails.
-const patience = 2 * time.Minute
+// patience bounds every wait. It does not measure speed: a test that reaches it fails. Benchmarks wait
+// longer.
+var patience = 2 * time.Minute
 
 var built = sync.OnceValues(func() (string, error) {
 	if dir := os.Getenv("OPPORTUNITY_E2E_BIN"); dir != "" {
@@ -61,26 +62,16 @@ func program(t testing.TB, name string) string {
 type process struct {
 	cmd    *exec.Cmd
 	name   string
-	out    *output // standard output and standard error
+	out    output // standard output and standard error
 	exited chan struct{}
 }
 
-// output collects what a process prints.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
+// output is the path of the file with what a process prints. A benchmark may truncate it.
+type output string
 
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
+func (o output) String() string {
+	text, _ := os.ReadFile(string(o))
+	return string(text)
 }
 
 // clean returns the environment for a child process: the test's own without settings of the project
@@ -100,12 +91,20 @@ func clean(settings ...string) []string {
 // fails.
 func start(t testing.TB, settings []string, path string, args ...string) *process {
 	t.Helper()
-	p := &process{name: filepath.Base(path) + " " + strings.Join(args, " "), out: new(output), exited: make(chan struct{})}
+	out, err := os.CreateTemp("", "output")
+	require.NoError(t, err)
+	require.NoError(t, out.Close())
+	out, err = os.OpenFile(out.Name(), os.O_WRONLY|os.O_APPEND, 0o600)
+	require.NoError(t, err)
+	defer out.Close()
+	p := &process{name: filepath.Base(path) + " " + strings.Join(args, " "), out: output(out.Name()),
+		exited: make(chan struct{})}
 	p.cmd = exec.Command(path, args...) //nolint:noctx // ended by the test
-	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = clean(settings...), p.out, p.out
+	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = clean(settings...), out, out
 	require.NoError(t, p.cmd.Start())
 	go func() { _ = p.cmd.Wait(); close(p.exited) }()
 	t.Cleanup(func() {
+		defer os.Remove(out.Name()) //nolint:errcheck // a temporary file
 		p.kill()
 		if t.Failed() {
 			t.Logf("%s printed:\n%s", p.name, errorLines(p.out.String())+tail(p.out.String(), 4000))
@@ -209,7 +208,12 @@ func curlLine(printed string) string {
 	return ""
 }
 
+// TestMain runs a baseline of a benchmark if the process was started as one.
 func TestMain(m *testing.M) {
+	if run := baselines[os.Getenv(baselineVariable)]; run != nil {
+		fmt.Fprintln(os.Stderr, "baseline:", run())
+		os.Exit(1)
+	}
 	flag.Parse()
 	if os.Getenv("OPPORTUNITY_E2E_URL") != "" && flag.Lookup("test.run").Value.String() == "" {
 		if err := flag.Set("test.run", "^("+strings.Join(ofConsumers, "|")+")$"); err != nil {

@@ -61,7 +61,7 @@ func (m storedMetrics) Collect(out chan<- prometheus.Metric) {
 	if !m.log.Keys.Signs() {
 		return
 	}
-	origin, _, err := m.log.Origin(ctx)
+	origin, _, _, err := m.log.Origin(ctx)
 	if err != nil {
 		return
 	}

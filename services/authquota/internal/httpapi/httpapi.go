@@ -8,11 +8,7 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
-	"regexp"
 	"strings"
 	"time"
 
@@ -143,7 +139,7 @@ func (r route) serve(g *gin.Context) (_ web.Reply, err error) {
 func body[In any](handle func(call, In) (any, error)) func(call) (any, error) {
 	return func(c call) (any, error) {
 		var in In
-		if err := c.decode(&in, maxBody); err != nil {
+		if err := web.Decode(c.Context, &in, maxBody); err != nil {
 			return nil, err
 		}
 		return handle(c, in)
@@ -164,34 +160,3 @@ const maxFragment = 254
 
 // maxBody is far above the size of these requests, except usage batches.
 const maxBody = 64 << 10
-
-// unknownField extracts the field name from the error of encoding/json, which has no type. Longer
-// names are not repeated to the caller, because they may be a misplaced key.
-var unknownField = regexp.MustCompile(`^json: unknown field "([A-Za-z]{1,32})"$`)
-
-// decode reads the request body, of up to most bytes, into out and rejects unknown fields. An
-// absent body leaves out unchanged.
-func (c call) decode(out any, most int64) error {
-	err := web.Decode(c.Context, out, most)
-	if err == nil || errors.Is(err, io.EOF) {
-		return nil
-	}
-	if refused := new(problem.Error); errors.As(err, &refused) {
-		return err
-	}
-	if errors.Is(err, web.ErrTrailingData) {
-		return problem.New(problem.InvalidParameter, "The body must be one JSON object and nothing after it.")
-	}
-	// The error of package time for JSON other than a string has no type.
-	if wrong := new(time.ParseError); errors.As(err, &wrong) || strings.HasPrefix(err.Error(), "Time.UnmarshalJSON") {
-		return problem.New(problem.InvalidParameter, "Times must look like 2027-01-31T00:00:00Z.")
-	}
-	if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) && wrong.Field != "" {
-		return problem.Invalid(wrong.Field, "must be a "+wrong.Type.String()+", not a "+wrong.Value)
-	}
-	if name := unknownField.FindStringSubmatch(err.Error()); name != nil {
-		return problem.Invalid(name[1], "is unknown")
-	}
-	return problem.New(problem.InvalidParameter, "The body must be one JSON object of at most %d bytes.",
-		most).Because(err)
-}

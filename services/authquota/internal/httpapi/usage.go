@@ -3,6 +3,7 @@ package httpapi
 import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/keyusage"
 	"opportunity.internal/services/authquota/internal/plan"
 )
@@ -41,7 +42,7 @@ const maxBatchBytes = 4 << 20
 // batch that was added before and changes nothing.
 func (a API) addBatch(c call) (any, error) {
 	var sent api.UsageBatch
-	if err := c.decode(&sent, maxBatchBytes); err != nil {
+	if err := web.Decode(c.Context, &sent, maxBatchBytes); err != nil {
 		return nil, err
 	}
 	batch, err := keyusage.Check(sent, a.Now())

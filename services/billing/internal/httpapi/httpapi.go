@@ -5,7 +5,6 @@ package httpapi
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"time"
@@ -57,7 +56,7 @@ type handle = func(*gin.Context) (web.Reply, error)
 func (a API) page(open func(context.Context, api.ProcessorRequest) (string, error)) handle {
 	return func(g *gin.Context) (web.Reply, error) {
 		var req api.ProcessorRequest
-		if err := decode(g, &req); err != nil {
+		if err := web.Decode(g, &req, maxBody); err != nil {
 			return web.Reply{}, err
 		}
 		u, err := url.Parse(req.ReturnURL)
@@ -103,12 +102,3 @@ func (a API) reconcile(g *gin.Context) (web.Reply, error) {
 
 // maxBody is the maximum size of a request body in bytes, well above any valid request.
 const maxBody = 16 << 10
-
-func decode(g *gin.Context, out any) error {
-	err := web.Decode(g, out, maxBody)
-	if refused := new(problem.Error); err == nil || errors.As(err, &refused) {
-		return err
-	}
-	return problem.New(problem.InvalidParameter,
-		"The body must be one JSON object with only the fields of this endpoint.").Because(err)
-}

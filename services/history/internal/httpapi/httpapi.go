@@ -10,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
@@ -31,7 +32,7 @@ type API struct {
 
 	RequireQuotes bool // for each known fact of a verified review that arrives alone
 
-	queries *breaker
+	queries *database.Breaker
 }
 
 // FeedPath is the path of the feed of summaries.
@@ -39,7 +40,7 @@ const FeedPath = "/internal/v1/summaries"
 
 // Routes registers all routes on engine. peer.Rules has the services that may call them.
 func (a API) Routes(engine *gin.Engine, errors problem.Writer, ready http.Handler) {
-	a.queries = newBreaker()
+	a.queries = database.NewBreaker(0)
 	engine.GET("/readyz", gin.WrapH(ready))
 	for path, handle := range map[string]func(*gin.Context) (web.Reply, error){
 		checkpoint.Path: a.logInfo, checkpoint.LogPath + "/checkpoint": a.logCheckpoint,

@@ -1,4 +1,4 @@
-package bench
+package e2e
 
 import (
 	"fmt"
@@ -19,20 +19,20 @@ func BenchmarkSizing(b *testing.B) {
 		"| Ready after | Database |\n|---|---|---|---|---|---|---|---|\n")
 	for _, n := range []int{60_000, 600_000} {
 		b.Run(number(float64(n)), func(b *testing.B) {
-			s := newStack(b, n)
+			s := newBenchmark(b, n)
 			paths := []string{"/docs", "/account/sign-in"}
 			for page := range n / 100 {
-				paths = append(paths, fmt.Sprintf("%s&page=%d", listPath, page+1),
+				paths = append(paths, fmt.Sprintf("%s&page=%d", listOf100, page+1),
 					"/api/v1/opportunities/"+recordID(page*100)+"/history")
 			}
-			reads := at(s.address["gateway"], s.keys, nil, paths...)
+			reads := callsAt(s.address("gateway"), s.paying, nil, paths...)
 			reads.Count = 2 * len(paths)
 			for _, name := range []string{"gateway", "catalog", "history", "authquota"} {
-				_, filling := s.processes[name].memory(b)
-				took := s.restart(name)
-				idle, start := s.processes[name].memory(b)
+				_, filling := s.memory(name)
+				took := s.restarted(name)
+				idle, start := s.memory(name)
 				reads.run(b)
-				_, loaded := s.processes[name].memory(b)
+				_, loaded := s.memory(name)
 				fmt.Fprintf(&out, "| %s | %s | %s MiB | %s MiB | %s MiB | %s MiB | %s s | %s |\n", number(float64(n)), name,
 					number(idle), number(start), number(loaded), number(filling), number(took.Seconds()), s.databaseSize(name))
 			}
@@ -44,11 +44,11 @@ func BenchmarkSizing(b *testing.B) {
 }
 
 // databaseSize returns the size of the database of a service, or nothing for the gateway.
-func (s *stack) databaseSize(name string) string {
+func (s *benchmark) databaseSize(name string) string {
 	if name == "gateway" {
 		return ""
 	}
-	db, err := pgx.Connect(s.Context(), strings.TrimPrefix(s.settings[name][0], "OPPORTUNITY_DATABASE_URL="))
+	db, err := pgx.Connect(s.Context(), s.databases[name])
 	require.NoError(s, err)
 	defer db.Close(s.Context())
 	var size float64

@@ -1,27 +1,22 @@
-package bench
+package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"opportunity.internal/e2e/load"
+	"opportunity.internal/pkg/api"
 )
 
 // BenchmarkStrangers measures a list of a paying client alone, and beside 32 clients without a key
 // that repeat one request without a pause.
 func BenchmarkStrangers(b *testing.B) {
 	write := section(b, "benchmarks.md", "strangers")
-	s := newStack(b, 1000)
-	body, err := s.get(recordPath + "/history")
-	require.NoError(b, err)
-	var history struct{ Data []struct{ ID string } }
-	require.NoError(b, json.Unmarshal(body, &history))
-	paying := at(s.address["gateway"], s.keys, nil, "/api/v1/opportunities?limit=50")
+	s := newBenchmark(b, 1000)
+	event := read[api.EventList](b, s.url, s.paying[0], benchRecord+"/history").Data[0]
+	paying := callsAt(s.address("gateway"), s.paying, nil, "/api/v1/opportunities?limit=50")
 	paying.Connections, paying.Count = 1, 500
 	var rows []row
 	for _, asked := range []load.Path{
@@ -30,7 +25,7 @@ func BenchmarkStrangers(b *testing.B) {
 				`{"name":"search_opportunities","arguments":{"q":"` + strings.Repeat("a", 60_000) + `"}}}`},
 		{Name: "/docs/search", Path: "/docs/search?q=how+is+my+daily+limit+computed"},
 		{Name: "/records/{id}", Path: "/records/" + recordID(0)},
-		{Name: "/log/proof/{id}", Path: "/.well-known/opportunity-history/log/proof/" + history.Data[0].ID},
+		{Name: "/log/proof/{id}", Path: "/.well-known/opportunity-history/log/proof/" + event.ID},
 	} {
 		crowd := load.Load{Address: paying.Address, Keys: []string{""}, Connections: 32, Paths: []load.Path{asked}}
 		var alone, beside series

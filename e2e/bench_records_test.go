@@ -1,4 +1,4 @@
-package bench
+package e2e
 
 import (
 	"fmt"
@@ -22,22 +22,15 @@ func listingLine(i int, now time.Time) any {
 	id, facts := recordID(i), factsOf(i)
 	published := now.Add(-time.Duration(i+1) * time.Second).UTC().Truncate(time.Second)
 	checked := api.CheckDate(published.Format(time.DateOnly))
-	subcategory := sentence(random, 2)
 	return listingfile.Line{Visibility: listingfile.Published, Listing: listingfile.Listing{
 		ID: id,
 		Platform: api.Platform{
 			Company:        api.Company{Name: "Platform " + sentence(random, 2), Website: site + id},
-			ApplicationURL: site + id + "/apply", Category: api.Categories[i%len(api.Categories)], Subcategory: &subcategory,
-			Summary: sentence(random, 12), Overview: sentence(random, 140),
+			ApplicationURL: site + id + "/apply", Category: api.Categories[i%len(api.Categories)],
+			Summary: sentence(random, 12), Overview: sentence(random, 170),
 			StartingCost: "None", WorkModel: "Independent contractor",
 		},
 		PublishedAt: &published, Facts: &facts, Sources: []api.Source{{URL: site + id + "/about", CheckedAt: &checked}},
-		CompanyProfile: &api.Profile{
-			Bio: &api.ProfileText{Text: sentence(random, 20), SourceURL: site + id + "/about",
-				CheckedAt: checked},
-			ExperienceSources:  []api.ExperienceSource{},
-			EvidenceAssessment: &api.Assessment{Level: api.Moderate, Note: sentence(random, 6), CheckedAt: checked},
-		},
 	}}
 }
 
