@@ -5,7 +5,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -100,13 +99,12 @@ func TestWhatOperatorsWatch(t *testing.T) {
 			assert.NotEmpty(t, selected(initial, selector), "%s uses %s, which does not exist from the start", where, selector)
 		}
 	}
-	page, err := os.ReadFile("../docs/operators/observability.md")
-	require.NoError(t, err)
+	page := text(t, "../docs/operators/observability.md")
 	for name, family := range before {
 		if strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") {
 			continue
 		}
-		require.Contains(t, string(page), "`"+name+"`", "docs/operators/observability.md does not explain it")
+		require.Contains(t, page, "`"+name+"`", "docs/operators/observability.md does not explain it")
 		for _, m := range family.GetMetric() {
 			for _, label := range m.GetLabel() {
 				require.Contains(t, labels, label.GetName(), name)
@@ -186,9 +184,7 @@ func watched(t *testing.T) map[*parser.VectorSelector]string {
 	files, err := filepath.Glob("../docs/*/*.md")
 	require.NoError(t, err)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		for _, query := range watch.Queries(string(text)) {
+		for _, query := range watch.Queries(text(t, file)) {
 			ask(file, query)
 		}
 	}
