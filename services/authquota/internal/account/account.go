@@ -66,17 +66,6 @@ func (a Account) Listed(now time.Time) api.Account {
 // NewID returns an account ID. IDs sort by creation time.
 func NewID() string { return accountdb.NewID("acc_") }
 
-// CheckID returns NotFound for an ID that does not have the form of an account ID.
-func CheckID(id string) error {
-	if !accountdb.ValidID("acc_", id) {
-		return NotFound()
-	}
-	return nil
-}
-
-// NotFound returns the error for an unknown account ID.
-func NotFound() error { return problem.NoSuch("account") }
-
 // Change is an operator's change to an account.
 type Change struct {
 	Action string            // action in the audit log
@@ -193,15 +182,12 @@ type row struct {
 func (row) TableName() string { return "accounts" }
 
 // Read returns an account with its entitlements, without the time at which it was closed. It
-// returns NotFound for an unknown ID.
+// returns not_found for an unknown ID.
 func Read(db *gorm.DB, id string) (Account, error) {
 	var r row
 	err := db.Take(&r, "id = ?", id).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		err = NotFound()
-	}
 	if err != nil {
-		return r.Account, err
+		return r.Account, accountdb.Found(err, "account")
 	}
 	paid, err := Paid(db, id)
 	r.Paid = paid[id]
@@ -250,10 +236,7 @@ func Lock(tx *accountdb.Tx, id string) (Account, error) {
 func LockAny(tx *accountdb.Tx, id string) (Account, error) {
 	var r row
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&r, "id = ?", id).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		err = NotFound()
-	}
-	return r.Account, err
+	return r.Account, accountdb.Found(err, "account")
 }
 
 func closedAt(tx *accountdb.Tx, id string) (*time.Time, error) {
@@ -445,20 +428,20 @@ func ParseTiers(overrides string) (TierTable, error) {
 	seen := map[api.Tier]bool{}
 	for entry := range strings.SplitSeq(overrides, ",") {
 		name, figures, _ := strings.Cut(strings.TrimSpace(entry), "=")
-		limits, known := table[api.Tier(name)]
+		tier := api.Tier(name)
+		limits, known := table[tier]
 		switch {
 		case !known:
 			mistakes = append(mistakes, fmt.Errorf("%q is not a tier", name))
-			continue
-		case seen[api.Tier(name)]:
+		case seen[tier]:
 			mistakes = append(mistakes, fmt.Errorf("%s appears twice", name))
-			continue
+		default:
+			seen[tier] = true
+			if err := parse(figures, &limits); err != nil {
+				mistakes = append(mistakes, fmt.Errorf("%s: %w", name, err))
+			}
+			table[tier] = limits
 		}
-		seen[api.Tier(name)] = true
-		if err := parse(figures, &limits); err != nil {
-			mistakes = append(mistakes, fmt.Errorf("%s: %w", name, err))
-		}
-		table[api.Tier(name)] = limits
 	}
 	return table, errors.Join(mistakes...)
 }

@@ -46,7 +46,7 @@ func (p *Pages) showSeed(v *Visit, page pages.View) (pages.View, error) {
 	image := "data:image/png;base64," + base64.StdEncoding.EncodeToString(png)
 	page.Data = seedForm{
 		QR:      template.URL(image), //nolint:gosec // our own
-		Grouped: credential.GroupSeed(seed.Seed),
+		Grouped: credential.Group(seed.Seed),
 		URI:     template.URL(uri), //nolint:gosec // made of escaped parts
 	}
 	return page, err

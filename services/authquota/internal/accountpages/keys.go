@@ -133,7 +133,7 @@ func (p *Pages) ownKey(v *Visit) (keyLine, error) {
 	}
 	at := slices.IndexFunc(own, func(k keyLine) bool { return k.ID == v.Param("key") })
 	if at < 0 {
-		return keyLine{}, keys.NotFound()
+		return keyLine{}, problem.NoSuch("key")
 	}
 	return own[at], nil
 }
@@ -191,7 +191,7 @@ func (p *Pages) revokeKey(v *Visit) (pages.View, error) {
 func (p *Pages) askRotate(v *Visit) (pages.View, error) {
 	k, err := p.ownKey(v)
 	if err == nil && !k.Ready() {
-		err = keys.NotRotatable()
+		err = keys.ErrNotRotatable
 	}
 	return pages.View{
 		Template: "key-rotate", Title: "Rotate " + k.Title(), Data: rotation{k, k.SuccessorEnd(v.Now), k.GraceEnd(v.Now)},

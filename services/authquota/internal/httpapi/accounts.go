@@ -8,12 +8,13 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/notices"
 	"opportunity.internal/services/authquota/internal/people"
 )
 
 func (a API) listAccounts(c call) (any, error) {
-	page, err := c.page(account.CheckID)
+	page, err := c.page("account")
 	if err == nil && len(c.query["email"]) > maxFragment {
 		err = problem.Invalid("email", "is longer than an address")
 	}
@@ -85,7 +86,7 @@ func (a API) listAudit(c call) (any, error) {
 	}
 	switch {
 	case err != nil:
-	case search.Account != "" && account.CheckID(search.Account) != nil:
+	case search.Account != "" && accountdb.CheckID("account", search.Account) != nil:
 		err = problem.Invalid("account", "must be the id of an account")
 	case search.Action != "" && !actionLike.MatchString(search.Action):
 		err = problem.Invalid("action", "must be the prefix of an action, such as key. or person.sign_in")

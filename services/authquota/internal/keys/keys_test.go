@@ -246,7 +246,7 @@ func (l limits) act(action, key, request, presented string) (err error) {
 	case "request":
 		_, err = l.RequestKey(ctx, l.id, keys.RequestedKey{Name: "Mine", UseCase: "testing"}, accepted, false)
 	case "approve":
-		_, err = l.Decide(ctx, "ada", request, keys.Approve())
+		_, err = l.Decide(ctx, "ada", request, keys.Decide{State: keys.Approved})
 	case "decline":
 		_, err = l.Decide(ctx, "ada", request, keys.Decide{State: keys.Declined, Reason: "x"})
 	case "collect":

@@ -12,6 +12,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
 )
@@ -21,29 +22,6 @@ type Store struct{ db *accountdb.DB }
 
 // NewStore returns a Store.
 func NewStore(db *accountdb.DB) *Store { return &Store{db} }
-
-// ActiveKeys returns the number of active keys of each account, without those in their grace
-// period.
-func (s *Store) ActiveKeys(ctx context.Context, accounts []string) (map[string]int, error) {
-	var rows []struct {
-		AccountID string
-		Keys      int
-	}
-	err := s.db.WithContext(ctx).
-		Raw("SELECT k.account_id, count(*) AS keys FROM api_keys k WHERE k.account_id IN ? AND "+counts+
-			" GROUP BY k.account_id", accounts, database.Micros(s.db.Now())).Scan(&rows).Error
-	active := make(map[string]int, len(rows))
-	for _, r := range rows {
-		active[r.AccountID] = r.Keys
-	}
-	return active, database.Outage(err)
-}
-
-// OpenRequests returns the open requests of an account, oldest first.
-func (s *Store) OpenRequests(ctx context.Context, id string) (open []Request, err error) {
-	err = s.db.WithContext(ctx).Order("asked_at, id").Find(&open, "account_id = ? AND state IN ?", id, openStates).Error
-	return open, database.Outage(err)
-}
 
 type row struct {
 	Key `gorm:"embedded"`
@@ -62,11 +40,11 @@ func create(tx *accountdb.Tx, a account.Account, key Key, stored Record) (Key, e
 
 const owned = `SELECT k.*, a.tier FROM api_keys k JOIN accounts a ON a.id = k.account_id `
 
-// counts selects keys k for which Key.Counts is true. Its parameter is the current time.
-const counts = `k.revoked_at IS NULL AND k.replaced_at IS NULL AND k.expires_at > ?`
+// Counted selects keys k for which Key.Counts is true. Its parameter is the current time.
+const Counted = `k.revoked_at IS NULL AND k.replaced_at IS NULL AND k.expires_at > ?`
 
-// named is counts with a named parameter.
-var named = strings.Replace(counts, "?", "@now", 1)
+// named is Counted with a named parameter.
+var named = strings.Replace(Counted, "?", "@now", 1)
 
 // Resolved is a key with what else decides about requests with it.
 type Resolved struct {
@@ -106,7 +84,7 @@ func (s *Store) resolve(ctx context.Context, where string, args ...any) (found R
 		FROM api_keys k JOIN accounts a ON a.id = k.account_id LEFT JOIN entitlements e ON e.holder_id = a.id
 		WHERE `+where+" ORDER BY e.account_id", args...).Scan(&rows).Error
 	if err == nil && len(rows) == 0 {
-		err = NotFound()
+		err = problem.NoSuch("key")
 	}
 	if err != nil {
 		return found, database.Outage(err)
@@ -144,7 +122,7 @@ func findKeys(db *gorm.DB, where string, args ...any) ([]Key, error) {
 func findKey(db *gorm.DB, where string, args ...any) (Key, error) {
 	found, err := findKeys(db, where, args...)
 	if err == nil && len(found) == 0 {
-		err = NotFound()
+		err = problem.NoSuch("key")
 	}
 	if err != nil {
 		return Key{}, err
@@ -198,10 +176,7 @@ func lockOwnKey(tx *accountdb.Tx, id, key string) (Key, error) {
 	var r row
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).
 		Take(&r, "id = ? AND account_id = ?", key, id).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		err = NotFound()
-	}
-	return r.Key, err
+	return r.Key, accountdb.Found(err, "key")
 }
 
 // digestRetention is the time for which gateways know a key that has ended, to say that it was

@@ -52,16 +52,6 @@ var All = []Choice{
 	{APIChange, "The API changes: new features, deprecations and new versions", true},
 }
 
-// Default reports whether a person who chose nothing gets the notice.
-func (k Kind) Default() bool {
-	for _, c := range All {
-		if c.Kind == k {
-			return c.Default
-		}
-	}
-	return false
-}
-
 // MinuteLimitCalls is the number of requests rejected by the minute limit on one day that make a
 // notice.
 const MinuteLimitCalls = 10
@@ -130,6 +120,14 @@ func claim(tx *accountdb.Tx, kind Kind, accountID, event string) (bool, error) {
 		accountID, string(kind), event, database.Micros(tx.Now),
 	})
 	return insert.RowsAffected > 0, insert.Error
+}
+
+// NotifyOnce is Notify for an event that several processes may notice, or one repeatedly.
+func NotifyOnce(tx *accountdb.Tx, kind Kind, accountID, event, template string, data map[string]string) error {
+	if first, err := claim(tx, kind, accountID, event); err != nil || !first {
+		return err
+	}
+	return Notify(tx, kind, accountID, template, data)
 }
 
 // Store stores choices. It reads accounts and their usage from the tables of other features.
@@ -213,10 +211,6 @@ func (s *Store) notifyAccount(ctx context.Context, day, id string, used int, kin
 		return nil
 	}
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
-		first, err := claim(tx, kind, id, day)
-		if err != nil || !first {
-			return err
-		}
 		percent := "80"
 		if kind == DayUsed {
 			percent = "100"
@@ -224,7 +218,7 @@ func (s *Store) notifyAccount(ctx context.Context, day, id string, used int, kin
 				return err
 			}
 		}
-		return Notify(tx, kind, id, "quota-used", map[string]string{
+		return NotifyOnce(tx, kind, id, day, "quota-used", map[string]string{
 			"percent": percent, "used": strconv.Itoa(used), "limit": strconv.Itoa(limits.PerDay),
 		})
 	})
@@ -239,11 +233,7 @@ func (s *Store) notifyMinute(ctx context.Context, day string) error {
 	failures := []error{database.Outage(err)}
 	for _, r := range rows {
 		failures = append(failures, s.db.Change(ctx, func(tx *accountdb.Tx) error {
-			first, err := claim(tx, MinuteLimit, r.AccountID, day)
-			if err != nil || !first {
-				return err
-			}
-			return Notify(tx, MinuteLimit, r.AccountID, "minute-limit", map[string]string{
+			return NotifyOnce(tx, MinuteLimit, r.AccountID, day, "minute-limit", map[string]string{
 				"calls": strconv.Itoa(r.Calls),
 			})
 		}))

@@ -51,9 +51,8 @@ func (f fixture) choose(kinds ...notices.Kind) {
 // use sets the charged requests of today.
 func (f fixture) use(calls int) {
 	f.t.Helper()
-	require.NoError(f.t, keyusage.NewStore(f.db.DB).SaveDay(f.t.Context(), counter.DayOf(f.db.Now()), []keyusage.Count{
-		{Account: f.id, Calls: calls},
-	}))
+	require.NoError(f.t, keyusage.NewStore(f.db.DB).SaveDay(f.t.Context(), counter.DayOf(f.db.Now()),
+		map[string]int{f.id: calls}))
 }
 
 // notified runs the loop and returns the subjects of the mails.

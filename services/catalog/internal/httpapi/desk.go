@@ -39,8 +39,7 @@ func (a API) saveDraft(r request) (web.Reply, error) {
 		return web.Reply{}, problem.New(problem.InvalidParameter,
 			"The draft could not be read to its end.").Because(err)
 	}
-	draft, err := a.Desk.SaveDraft(r.context(), r.id(), r.actor, content)
-	return web.Reply{JSON: draft}, err
+	return web.JSON(a.Desk.SaveDraft(r.context(), r.id(), r.actor, content))
 }
 
 func (a API) deleteDraft(r request) (web.Reply, error) {
@@ -56,8 +55,7 @@ func (a API) skip(r request, in api.SkipRequest) (_ web.Reply, err error) {
 		return web.Reply{}, problem.Invalid("until",
 			fmt.Sprintf("must be in the future, at most %d days from now", int(api.MaxSkip.Hours()/24)))
 	}
-	skip, err := a.Desk.Skip(r.context(), r.id(), r.actor, in)
-	return web.Reply{JSON: skip}, err
+	return web.JSON(a.Desk.Skip(r.context(), r.id(), r.actor, in))
 }
 
 func (a API) endSkip(r request) (web.Reply, error) {
@@ -92,6 +90,5 @@ func (a API) decline(r request, in api.WithdrawalRequest) (_ web.Reply, err erro
 }
 
 func (a API) withdrawals(r request) (web.Reply, error) {
-	list, err := a.Desk.Withdrawals(r.context())
-	return web.Reply{JSON: list}, err
+	return web.JSON(a.Desk.Withdrawals(r.context()))
 }

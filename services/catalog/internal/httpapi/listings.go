@@ -28,8 +28,7 @@ func (a API) listings(r request) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	web.Extend(r.Context, workTime)
-	list, err := a.Desk.List(r.context(), filter, after, limit)
-	return web.Reply{JSON: list}, err
+	return web.JSON(a.Desk.List(r.context(), filter, after, limit))
 }
 
 func listingPage(values params.Values) (f listing.Filter, after string, limit int, err error) {
@@ -77,8 +76,7 @@ func (a API) candidates(r request) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	list, err := a.Desk.Candidates(r.context(), filter, after, limit)
-	return web.Reply{JSON: list}, err
+	return web.JSON(a.Desk.Candidates(r.context(), filter, after, limit))
 }
 
 func (a API) changes(r request) (web.Reply, error) {
@@ -99,8 +97,7 @@ func (a API) changes(r request) (web.Reply, error) {
 	if err := params.Join(errs[:]...); err != nil {
 		return web.Reply{}, err
 	}
-	list, err := a.Desk.Changes(r.context(), f)
-	return web.Reply{JSON: list}, err
+	return web.JSON(a.Desk.Changes(r.context(), f))
 }
 
 func (a API) status(request) (web.Reply, error) {

@@ -37,12 +37,16 @@ var Migrations embed.FS
 // Store is the catalog's database. Methods return a *problem.Error with code service_unavailable if
 // the database is unreachable.
 type Store struct {
+	Changed chan struct{} // receives soon after a change by this process
+
 	db  *database.DB
 	now func() time.Time
 }
 
 // New returns a store on an open database. now is the clock for change times.
-func New(db *database.DB, now func() time.Time) *Store { return &Store{db, now} }
+func New(db *database.DB, now func() time.Time) *Store {
+	return &Store{Changed: make(chan struct{}, 1), db: db, now: now}
+}
 
 // batch is the maximum number of rows in one statement.
 const batch = 500
@@ -183,7 +187,13 @@ func (s *Store) change(ctx context.Context, limit time.Duration, f func(tx *gorm
 		return tx.Exec("UPDATE change_sequence SET value = ? WHERE id = 1", next).Error
 	})
 	switch {
-	case err == nil || errors.Is(err, errNoChange):
+	case errors.Is(err, errNoChange):
+		return nil
+	case err == nil:
+		select {
+		case s.Changed <- struct{}{}:
+		default: // the reader has yet to see an earlier one
+		}
 		return nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded): // some errors, such as that of a commit, do not wrap it
 		return problem.Unavailable(err)

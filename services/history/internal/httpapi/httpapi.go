@@ -10,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
@@ -26,12 +27,11 @@ type API struct {
 	PublicURL string                      // URL of the gateway for consumers, without a trailing slash
 	Now       func() time.Time
 
-	Links   store.LinkChecks
 	ReadNow func() // starts a run of the link checker in this process; nil if it runs elsewhere or not at all
 
 	RequireQuotes bool // for each known fact of a verified review that arrives alone
 
-	queries *breaker
+	queries *database.Breaker
 }
 
 // FeedPath is the path of the feed of summaries.
@@ -39,7 +39,7 @@ const FeedPath = "/internal/v1/summaries"
 
 // Routes registers all routes on engine. peer.Rules has the services that may call them.
 func (a API) Routes(engine *gin.Engine, errors problem.Writer, ready http.Handler) {
-	a.queries = newBreaker()
+	a.queries = database.NewBreaker(0)
 	engine.GET("/readyz", gin.WrapH(ready))
 	for path, handle := range map[string]func(*gin.Context) (web.Reply, error){
 		checkpoint.Path: a.logInfo, checkpoint.LogPath + "/checkpoint": a.logCheckpoint,

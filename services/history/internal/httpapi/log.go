@@ -46,8 +46,8 @@ type logDocument struct {
 func (a API) logInfo(g *gin.Context) (web.Reply, error) {
 	var d logDocument
 	var part string
-	err := a.queries.run(g.Request.Context(), func(ctx context.Context) (err error) {
-		d.Origin, part, err = a.Log.Origin(ctx)
+	err := a.queries.Run(g.Request.Context(), func(ctx context.Context) (err error) {
+		d.Origin, part, _, err = a.Log.Origin(ctx)
 		return err
 	})
 	if err != nil {
@@ -69,7 +69,7 @@ func (a API) logCheckpoint(g *gin.Context) (web.Reply, error) {
 	if err == nil && g.Param("generation") != "" && partOf(g) != part {
 		err = noLogCheckpoint
 	}
-	return plain([]byte(c.Text()), plainText, cacheALittle), err
+	return plain([]byte(c.Note), plainText, cacheALittle), err
 }
 
 func partOf(g *gin.Context) string {
@@ -80,9 +80,9 @@ func partOf(g *gin.Context) string {
 }
 
 func (a API) published(ctx context.Context, size int64) (c checkpoint.Checkpoint, part string, err error) {
-	err = a.queries.run(ctx, func(ctx context.Context) (err error) {
+	err = a.queries.Run(ctx, func(ctx context.Context) (err error) {
 		var origin string
-		if origin, part, err = a.Log.Origin(ctx); err == nil {
+		if origin, part, _, err = a.Log.Origin(ctx); err == nil {
 			c, err = a.Log.Published(ctx, origin, size)
 		}
 		return err
@@ -112,8 +112,8 @@ func (a API) logTile(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, noTile
 	}
 	var data [][]byte
-	err = a.queries.run(g.Request.Context(), func(ctx context.Context) (err error) {
-		data, err = a.Store.Tiles(ctx, []tlog.Tile{t})
+	err = a.queries.Run(g.Request.Context(), func(ctx context.Context) (err error) {
+		data, err = a.Store.ReadTiles(ctx, []tlog.Tile{t})
 		return err
 	})
 	if err != nil {
@@ -141,7 +141,7 @@ func (a API) logProof(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	var proof []byte
-	err = a.queries.run(g.Request.Context(), func(ctx context.Context) error {
+	err = a.queries.Run(g.Request.Context(), func(ctx context.Context) error {
 		r, found, err := a.Store.PublicRecord(ctx, g.Param("id"))
 		if err == nil && !found {
 			err = noEvent

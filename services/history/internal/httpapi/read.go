@@ -45,7 +45,7 @@ func (a API) history(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, notFound
 	}
 	var events event.Page
-	if err := a.queries.run(g.Request.Context(), func(ctx context.Context) error {
+	if err := a.queries.Run(g.Request.Context(), func(ctx context.Context) error {
 		var published bool
 		events, published, err = a.Store.History(ctx, slug, page.Offset(), page.Limit)
 		if err == nil && !published {
@@ -75,7 +75,7 @@ func (a API) history(g *gin.Context) (web.Reply, error) {
 
 func (a API) latest(g *gin.Context) (web.Reply, error) {
 	var page event.Page
-	err := a.queries.run(g.Request.Context(), func(ctx context.Context) (err error) {
+	err := a.queries.Run(g.Request.Context(), func(ctx context.Context) (err error) {
 		page, _, err = a.Store.History(ctx, g.Param("id"), 0, api.PermalinkEvents)
 		return err
 	})

@@ -121,17 +121,17 @@ func (a API) readPages(g *gin.Context) (web.Reply, error) {
 	if len(texts.Pages) == 0 {
 		return web.Reply{}, problem.NoSuch("listing")
 	}
-	totals, err := a.Links.Totals(ctx)
+	totals, err := a.Store.LinkTotals(ctx)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	if a.ReadNow == nil && now.Sub(totals.EndedAt) > 25*time.Hour { // a run ends each day
+	if a.ReadNow == nil && now.Sub(time.UnixMicro(totals.EndedAt)) > 25*time.Hour { // a run ends each day
 		return web.Reply{JSON: api.PagesDue{Note: "Link checks are off: no run has ended in the last day. " +
 			"To switch them on, set linkChecks.enabled in the chart, or OPPORTUNITY_LINK_CHECKS=true and a public " +
 			"OPPORTUNITY_LINK_CHECK_CONTACT with \"opportunity up\"."}}, nil
 	}
 	due := api.PagesDue{Note: "The next run of the link checker reads them."}
-	if due.Pages, err = a.Links.MakeDue(ctx, g.Param("id"), now); err != nil {
+	if due.Pages, err = a.Store.MakeDue(ctx, g.Param("id"), now); err != nil {
 		return web.Reply{}, err
 	}
 	switch {

@@ -21,17 +21,22 @@ var reservedNames = []string{
 	"onion", "alt",
 }
 
-// Reserved reports whether the host of a URL is a name that can never exist on the internet.
-func Reserved(address string) bool {
-	u, err := url.Parse(address)
-	return err == nil && reserved(hostname(u))
+func reserved(host string) bool { return under(host, reservedNames) }
+
+// under reports whether host is one of names, or a subdomain of one.
+func under(host string, names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		return host == name || strings.HasSuffix(host, "."+name)
+	})
 }
 
-func reserved(host string) bool {
-	return slices.ContainsFunc(reservedNames, func(name string) bool {
-		return host == name ||
-			strings.HasSuffix(host, "."+name)
-	})
+// hostOf returns the hostname of an address, or "" if it is not valid.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return hostname(u)
 }
 
 // hostname returns the host of u in ASCII and lower case, without a trailing dot. It identifies

@@ -9,9 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"opportunity.internal/pkg/api"
@@ -48,13 +46,6 @@ func botCheck(status int, h http.Header) string {
 		return "HUMAN"
 	}
 	return ""
-}
-
-func isBotCheckHost(host string) bool {
-	return slices.ContainsFunc(botCheckHosts, func(name string) bool {
-		return host == name ||
-			strings.HasSuffix(host, "."+name)
-	})
 }
 
 // classify returns the outcome of a response that is not a redirect, and an explanation for the
