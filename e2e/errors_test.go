@@ -17,9 +17,9 @@ var elsewhere = map[problem.Code]string{
 	problem.RevokedAPIKey:          "TestChangesHoldOnTheNextRequest",
 	problem.AccountSuspended:       "TestChangesHoldOnTheNextRequest",
 	problem.MinuteLimitReached:     "TestLimitsAreExactOverThreeGateways",
-	problem.DailyLimitReached:      "TestDay",
+	problem.DailyLimitReached:      "TestExamplesAreLive",
 	problem.ServiceCapacityReached: "TestServiceCapacity",
-	problem.ServiceUnavailable:     "TestRedisStops, TestPostgresStops",
+	problem.ServiceUnavailable:     "TestFaultsConnections",
 	problem.InternalError:          "pkg/web and pkg/problem: a handler that panics, an unknown error",
 }
 

@@ -45,7 +45,7 @@ func TestFaultsRestore(t *testing.T) {
 		name := strings.Join(r.stores, ", ")
 		t.Run(name, func(t *testing.T) {
 			row := newResult(t, "restored to an earlier point: "+name,
-				"no call of a revoked key or a suspended account succeeds, no used link or recovery code works, no second checkpoint of a size is published, nothing is sold and owners are not ready until the decision")
+				"no call of a revoked key or a suspended account succeeds, no second checkpoint of a size is published, nothing is sold and owners are not ready until the decision")
 			f := &restored{stack: s, t: t, stores: r.stores, signed: signed, reader: readers[0].keys[0].Key}
 			f.run(readers, row)
 		})
@@ -63,8 +63,6 @@ type restored struct {
 	reader             string // a key
 	revoked, suspended issued
 	paid               issued // bought before the backup
-	person             *person
-	resetLink          string // in a mail
 }
 
 func (f *restored) run(readers []caller, row *result) {
@@ -72,11 +70,6 @@ func (f *restored) run(readers []caller, row *result) {
 	f.revoked, f.suspended = f.issue(t, api.Commercial), f.issue(t, api.Commercial)
 	dead := []caller{{kind: "dead", path: listPath, keys: []issued{f.revoked, f.suspended}}}
 	f.knows(t, dead[0].keys...)
-	if slices.Contains(f.stores, "authquota") {
-		f.person = f.signUp(t, fmt.Sprintf("ada-%d@example.org", time.Now().UnixMilli()))
-		f.person.post(http.StatusSeeOther, "/account/forgot", "email", f.person.email)
-		f.resetLink = f.person.link("reset-password")
-	}
 	if slices.Contains(f.stores, "billing") {
 		f.paid = f.bought()
 	}
@@ -117,7 +110,6 @@ func (f *restored) run(readers []caller, row *result) {
 	f.ready(t)
 	back := honest.succeeds()
 	f.requireDead()
-	f.requireUsed()
 	if f.paid.Key != "" {
 		f.hasPlan(t, f.paid)
 		f.bought()
@@ -196,12 +188,6 @@ func (f *restored) backupRedis() (restore func()) {
 func (f *restored) act(events int) {
 	t := f.t
 	f.verb(t, "", "keys", "revoke", f.revoked.ID)
-	if p := f.person; p != nil {
-		token := p.token(f.resetLink)
-		p.password = "nineteen-quiet-bicycles-sing"
-		p.post(http.StatusSeeOther, "/account/reset", "token", token, "password", p.password)
-		p.signIn(http.StatusSeeOther, p.codes[0])
-	}
 	if f.paid.Key != "" {
 		f.bought()
 	}
@@ -245,16 +231,6 @@ func (f *restored) recover(owner string) {
 	f.t.Helper()
 	out, errs, code := run(f.t, f.settings[owner], "", program(f.t, owner), "recover", "--accept", "--operator", "ann")
 	require.Zero(f.t, code, "%s%s", out, errs)
-}
-
-// requireUsed checks that the link and the password of the person, which were used or changed after
-// the backup, do not work.
-func (f *restored) requireUsed() {
-	f.t.Helper()
-	if p := f.person; p != nil {
-		p.get(http.StatusGone, f.resetLink)
-		p.post(http.StatusUnprocessableEntity, "/account/sign-in", "email", p.email, "password", p.password)
-	}
 }
 
 func (f *restored) requireDead() {

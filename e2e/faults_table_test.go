@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
 // campaign is the number of seconds that each fault lasts in `make faults`, which writes the table
@@ -106,26 +104,4 @@ func withRow(page, head, row string) (string, error) {
 		rows[at] = row
 	}
 	return before + tableBegin + "\n" + head + strings.Join(rows, "") + "\n" + tableEnd + after, nil
-}
-
-// A scenario that runs alone must not lose the rows of the others.
-func TestRowsAreReplacedByFault(t *testing.T) {
-	const head = "60 seconds\n\n| Fault | Invariant | Measured | Verdict |\n|---|---|---|---|\n"
-	page := "before\n" + tableBegin + tableEnd + "\nafter\n"
-	add := func(head, fault, measured string, held bool) {
-		t.Helper()
-		r := result{fault: fault, invariant: "no 503"}
-		r.set("%s", measured)
-		var err error
-		page, err = withRow(page, head, r.row(held))
-		require.NoError(t, err)
-	}
-	add(head, "Redis is lost", "3 s", true)
-	add(head, "Redis", "4 s", true)
-	add(head, "Redis is lost", "5 s", false)
-	require.Equal(t, "before\n"+tableBegin+"\n"+head+"| Redis is lost | no 503 | 5 s | violated |\n| Redis | no 503 | 4 s | held |\n\n"+tableEnd+"\nafter\n", page)
-	add("5 seconds\n", "Redis", "6 s", true)
-	require.Equal(t, "before\n"+tableBegin+"\n5 seconds\n| Redis | no 503 | 6 s | held |\n\n"+tableEnd+"\nafter\n", page)
-	_, err := withRow("no table", head, "")
-	require.ErrorContains(t, err, "begin: make faults")
 }

@@ -2,10 +2,8 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -33,9 +31,8 @@ func TestFaultsUpgrade(t *testing.T) {
 		parts{relayed: true, clocks: []time.Duration{-30 * time.Second, 0, 30 * time.Second}},
 		"OPPORTUNITY_TIERS=commercial=10000/1000000/100,free=10000/1000000/10", "OPPORTUNITY_SHUTDOWN_GRACE=1s")
 	u := newUpgrade(t, s)
-	ends := []caller{{kind: "ends", path: historyPath, keys: u.endingKeys()},
-		{kind: "lasts", path: historyPath, keys: []issued{u.lasts(time.Hour)}}}
-	u.payUntilEnds()
+	lasts := caller{kind: "lasts", path: historyPath, keys: []issued{u.lasts(time.Hour)}}
+	ends := []caller{{kind: "ends", path: historyPath, keys: u.endingKeys()}, lasts}
 	tr := sendTo(t, u.pick, rate(), append(readers, ends...))
 	tr.succeeds()
 	begin := time.Now()
@@ -69,76 +66,45 @@ func TestFaultsUpgrade(t *testing.T) {
 		len(calls), u.replaced, took.Seconds(), exact, uncertain, len(u.granted))
 }
 
-// upgrade is a rolling upgrade of a stack, behind a load balancer that sends requests to the
-// gateways that are ready.
+// upgrade is a rolling upgrade of a stack, behind a load balancer that sends requests to the newest
+// gateways.
 type upgrade struct {
 	*stack
 
 	t        *testing.T
 	changed  map[string][]string // settings by service
-	suffix   map[string]string   // of the tokens of a called service
+	suffix   string              // of the tokens that replace the first ones
 	peppers  []string
 	running  map[string][]*process // by service
-	leaving  []*process
 	replaced int
 
-	own       map[string]time.Duration // clock of each gateway minus the right one, by address
-	mu        sync.Mutex
-	probed    map[string]string // operations addresses of all gateways, by address
-	reachable []string          // addresses of the gateways that are ready
+	mu  sync.Mutex               // of the addresses of the gateways
+	own map[string]time.Duration // clock of each gateway minus the right one, by address
 
-	endings []issued
-	ends    map[string]time.Time // of paid periods, by account
+	ends    map[string]time.Time // of paid periods that end, by account
 	granted []issued             // with a paid period that lasts
 	version int64                // of the latest entitlement
 }
 
 func newUpgrade(t *testing.T, s *stack) *upgrade {
 	t.Helper()
-	u := &upgrade{
-		stack: s, t: t, changed: map[string][]string{}, suffix: map[string]string{}, peppers: []string{pepper},
-		running: map[string][]*process{},
-		own:     map[string]time.Duration{}, probed: map[string]string{}, reachable: slices.Clone(s.gateways),
-		ends: map[string]time.Time{},
-	}
+	u := &upgrade{stack: s, t: t, changed: map[string][]string{}, peppers: []string{pepper},
+		running: map[string][]*process{}, own: map[string]time.Duration{}, ends: map[string]time.Time{}}
 	for i, gateway := range s.gateways {
 		u.own[gateway] = s.clocks[i]
-		u.probed[gateway] = s.operations[len(s.operations)-gateways+i]
 	}
 	for _, p := range s.processes {
 		service, _, _ := strings.Cut(p.name, " ")
 		u.running[service] = append(u.running[service], p)
 	}
-	go u.balance(t.Context())
 	return u
-}
-
-// balance probes the gateways until ctx ends.
-func (u *upgrade) balance(ctx context.Context) {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for ctx.Err() == nil {
-		u.mu.Lock()
-		probed := maps.Clone(u.probed)
-		u.mu.Unlock()
-		var good []string
-		for address, operations := range probed {
-			if resp, err := try(ctx, operations, call{path: "/readyz"}); err == nil && resp.StatusCode == http.StatusOK {
-				good = append(good, address)
-			}
-		}
-		u.mu.Lock()
-		u.reachable = good
-		u.mu.Unlock()
-		<-tick.C
-	}
 }
 
 // pick returns the address of a ready gateway.
 func (u *upgrade) pick() string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.reachable[rand.IntN(len(u.reachable))]
+	return u.gateways[rand.IntN(gateways)]
 }
 
 // rotate replaces the tokens of the rotated services and the pepper, in three steps: accept the new
@@ -149,123 +115,84 @@ func (u *upgrade) rotate(round int) {
 		rotated, callers = []string{peer.Catalog, peer.History, peer.Authquota},
 			[]string{peer.Gateway, peer.Catalog, peer.History}
 	}
-	old, suffix, newest := u.peppers, fmt.Sprintf("-%d", round), fmt.Sprintf("%064x", round+1)
-	u.peppers = append(slices.Clone(old), newest)
-	u.set(peer.Authquota, u.pepperSetting())
-	for _, called := range rotated {
-		u.set(called, accepted(called, u.suffix[called], suffix))
-	}
-	u.replace(rotated)
-	u.lasts(time.Hour)
-
-	u.set(peer.Gateway, u.pepperSetting())
-	for _, called := range rotated {
-		u.suffix[called] = suffix
-	}
-	for _, caller := range callers {
-		u.set(caller, u.sends(caller))
-	}
-	u.replace(callers)
-	u.lasts(time.Hour)
-
-	u.peppers = append([]string{newest}, old...)
-	u.set(peer.Authquota, u.pepperSetting())
-	u.set(peer.Gateway, u.pepperSetting())
-	for _, called := range rotated {
-		u.set(called, accepted(called, suffix))
-	}
-	u.replace(append(rotated, peer.Gateway))
-	u.lasts(time.Hour)
-}
-
-func (u *upgrade) set(service, setting string) {
-	u.changed[service] = append(u.changed[service], setting)
-}
-
-func (u *upgrade) pepperSetting() string {
-	return "OPPORTUNITY_KEY_PEPPERS=" + strings.Join(u.peppers, ",")
-}
-
-// sends returns the setting of a service with the tokens that it sends.
-func (u *upgrade) sends(caller string) string {
-	var all []string
-	for _, called := range []string{peer.Catalog, peer.History, peer.Authquota} {
-		all = append(all, called+":"+tokenBetween(caller, called)+u.suffix[called])
-	}
-	return "OPPORTUNITY_PEER_TOKENS=" + strings.Join(all, ",")
-}
-
-// accepted returns the setting of a service with the tokens that it accepts.
-func accepted(called string, suffixes ...string) string {
-	var all []string
-	for _, caller := range peer.CallersOf(called) {
-		for _, suffix := range suffixes {
-			all = append(all, caller+":"+tokenBetween(caller, called)+suffix)
+	suffixOf := func(suffix string) func(string) []string {
+		return func(called string) []string {
+			if slices.Contains(rotated, called) {
+				return []string{suffix}
+			}
+			return []string{""}
 		}
 	}
-	return "OPPORTUNITY_CALLER_TOKENS=" + strings.Join(all, ",")
+	old, next := u.suffix, fmt.Sprintf("-%d", round)
+	both := func(called string) []string { return append(suffixOf(old)(called), suffixOf(next)(called)...) }
+	newest, peppers := fmt.Sprintf("%064x", round+1), u.peppers
+	u.peppers = append(slices.Clone(peppers), newest)
+	u.replace(rotated, suffixOf(old), both)
+	u.suffix = next
+	u.replace(callers, suffixOf(next), both)
+	u.peppers = append([]string{newest}, peppers...)
+	u.replace(append(rotated, peer.Gateway), suffixOf(next), suffixOf(next))
 }
 
-// replace replaces every process of the services. It stops each old process when the new one is
-// ready.
-func (u *upgrade) replace(services []string) {
+// replace replaces every process of the services by one with the peppers, and tokens that have the
+// suffixes for a called service. It stops each old process when the new one is ready.
+func (u *upgrade) replace(services []string, sent, accepted func(called string) []string) {
 	u.t.Helper()
+	var leaving []*process
 	for _, service := range services {
+		u.changed[service] = append(tokens(service, sent, accepted),
+			"OPPORTUNITY_KEY_PEPPERS="+strings.Join(u.peppers, ","))
 		for i, old := range u.running[service] {
 			u.running[service][i] = u.start(service, i)
 			require.NoError(u.t, old.cmd.Process.Signal(syscall.SIGTERM))
-			u.leaving = append(u.leaving, old)
+			leaving = append(leaving, old)
 			u.replaced++
 		}
 	}
-	for _, old := range u.leaving {
+	for _, old := range leaving {
 		require.Zero(u.t, old.wait(u.t), old.name)
 	}
-	u.leaving = nil
+	u.lasts(time.Hour)
 }
 
 // start starts the i-th process of a service, waits until it is ready, and sends requests to it.
 func (u *upgrade) start(service string, i int) *process {
 	u.t.Helper()
 	listen, operations, admin := storetest.FreeAddress(u.t), storetest.FreeAddress(u.t), storetest.FreeAddress(u.t)
-	env := slices.Concat(u.settings[service], u.changed[service],
-		[]string{"OPPORTUNITY_LISTEN=" + listen, "OPPORTUNITY_OPERATIONS_LISTEN=" + operations})
+	env := slices.Concat(u.settings[service], u.changed[service], []string{"OPPORTUNITY_LISTEN=" + listen,
+		"OPPORTUNITY_OPERATIONS_LISTEN=" + operations, "OPPORTUNITY_ADMIN_LISTEN=" + admin})
+	if service == peer.Gateway {
+		env = append(env, u.clockSettings(i)...)
+	}
+	p := start(u.t, env, u.program(u.t, service), "serve")
+	ready(u.t, "http://"+operations+"/readyz", p)
 	if service != peer.Gateway {
-		p := start(u.t, env, u.program(u.t, service), "serve")
-		ready(u.t, "http://"+operations+"/readyz", p)
 		u.relays[service].Replace(listen)
 		return p
 	}
-	p := start(u.t, slices.Concat(env, []string{"OPPORTUNITY_ADMIN_LISTEN=" + admin}, u.clockSettings(i)),
-		u.program(u.t, service), "serve")
-	ready(u.t, "http://"+operations+"/readyz", p)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.gateways[i] = "http://" + listen
 	u.own[u.gateways[i]] = u.clocks[i]
-	u.probed[u.gateways[i]] = "http://" + operations
 	if i == 0 {
 		u.url, u.adminURL = u.gateways[i], "http://"+admin
 	}
 	return p
 }
 
-// endingKeys issues keys of accounts whose paid periods will end.
-func (u *upgrade) endingKeys() []issued {
-	for range max(10, min(campaign, 30)) {
-		u.endings = append(u.endings, u.issue(u.t, api.Free))
+// endingKeys issues keys of accounts whose paid periods end at intervals. The clock that is ahead
+// reaches some ends half a minute before the right clock.
+func (u *upgrade) endingKeys() (keys []issued) {
+	half := max(5, min(campaign, 30)/2)
+	for range 2 * half {
+		keys = append(keys, u.issue(u.t, api.Free))
 	}
-	return u.endings
-}
-
-// payUntilEnds starts paid periods that end at intervals. The clock that is ahead reaches some ends
-// half a minute before the right clock.
-func (u *upgrade) payUntilEnds() {
 	now := time.Now().UTC().Truncate(time.Microsecond)
-	for i, key := range u.endings {
-		u.ends[key.Account] = now.Add(time.Duration(3+i%(len(u.endings)/2)*2+i/(len(u.endings)/2)*30) * time.Second)
+	for i, key := range keys {
+		u.ends[key.Account] = now.Add(time.Duration(3+i%half*2+i/half*30) * time.Second)
 		u.pay(key.Account, u.ends[key.Account])
 	}
+	return keys
 }
 
 // lasts issues a key of an account whose paid period does not end before the test does.
@@ -285,7 +212,7 @@ func (u *upgrade) pay(account string, until time.Time) {
 	require.NoError(u.t, err)
 	resp, err := try(u.t.Context(), "http://"+u.relays[peer.Authquota].Address, call{
 		method: http.MethodPut, path: "/internal/v1/entitlements/" + account, body: bytes.NewReader(body),
-		key:    tokenBetween(peer.Billing, peer.Authquota) + u.suffix[peer.Authquota],
+		key:    tokenBetween(peer.Billing, peer.Authquota) + u.suffix,
 		header: map[string]string{"Content-Type": "application/json"},
 	})
 	require.NoError(u.t, err)

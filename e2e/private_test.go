@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -11,23 +10,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 )
-
-// sets returns the records of a JSON Lines file by id, in a canonical form.
-func sets(t testing.TB, file string) map[string]string {
-	t.Helper()
-	out := map[string]string{}
-	for line := range strings.Lines(file) {
-		if strings.TrimSpace(line) == "" {
-			continue
-		}
-		var fields map[string]any
-		require.NoError(t, json.Unmarshal([]byte(line), &fields))
-		canonical, err := json.Marshal(fields)
-		require.NoError(t, err)
-		out[fmt.Sprint(fields["id"])] = string(canonical)
-	}
-	return out
-}
 
 // TestNothingPrivateGetsOut checks that curators' notes, private records and keys appear in no
 // response, header or log of the public side.
@@ -77,7 +59,7 @@ func TestNothingPrivateGetsOut(t *testing.T) {
 	for _, s := range secrets {
 		require.NotContains(t, seen.String(), s)
 	}
-	log := u.logged(t)
+	log := text(t, filepath.Join(u.dir, "log.jsonl"))
 	require.Contains(t, log, `"route":"/api/v1/opportunities/{id}"`)
 	for _, secret := range append(secrets, key, strings.Split(key, "_")[2], u.keys[api.Free]) {
 		require.NotContains(t, log, secret)

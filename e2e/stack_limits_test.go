@@ -64,8 +64,7 @@ func TestLimitsAreExactOverThreeGateways(t *testing.T) {
 	}
 }
 
-// TestServiceCapacity checks the capacity that all accounts share, and that a flush of Redis does
-// not reset it.
+// TestServiceCapacity checks the capacity that all accounts share.
 func TestServiceCapacity(t *testing.T) {
 	t.Parallel()
 	const capacity = 25
@@ -86,21 +85,6 @@ func TestServiceCapacity(t *testing.T) {
 			require.InDelta(t, time.Until(midnight).Seconds(), wait, 60)
 		}
 	}
-	s.usedToday(t, a.Account, 20)
-	s.usedToday(t, b.Account, capacity-20)
-	s.redis.Flush()
-	refused := decided(t, s.gateways[1], a.Key, listPath)
-	require.Equal(t, string(problem.ServiceCapacityReached), refused.code())
-	require.Equal(t, 10000-20, refused.remaining(t))
-}
-
-// usedToday waits until authquota has recorded the account's usage of today.
-func (d deployment) usedToday(t testing.TB, account string, used int) {
-	t.Helper()
-	eventually(t, fmt.Sprintf("the ledger has %d calls of %s", used, account), func() bool {
-		a := verbJSON[api.AccountDetail](t, d, "accounts", "show", account)
-		return a.UsedToday == used
-	})
 }
 
 // decided repeats a GET until the limits of its key are decided. A gateway waits 0.2 seconds for
@@ -113,23 +97,6 @@ func decided(t testing.TB, gateway, key, path string) (a response) {
 		return a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("X-RateLimit-Limit") != ""
 	})
 	return a
-}
-
-// TestDay checks the daily limit, with a smaller limit from the settings. A flush of Redis resets
-// the limit per minute but not the daily one.
-func TestDay(t *testing.T) {
-	s := newStack(t, "OPPORTUNITY_TIERS=free=10/30/10")
-	key := s.issue(t, api.Free)
-	for spent := 0; spent < 30; spent += 10 {
-		require.Equal(t, http.StatusOK, decided(t, s.gateways[1], key.Key, listPath).StatusCode)
-		by, _ := s.statuses(t, 9, key.Key, listPath)
-		require.Equal(t, map[int]int{200: 9}, by)
-		s.usedToday(t, key.Account, spent+10)
-		s.redis.Flush()
-	}
-	refused := decided(t, s.gateways[1], key.Key, listPath)
-	require.Equal(t, string(problem.DailyLimitReached), refused.code())
-	require.Zero(t, refused.remaining(t))
 }
 
 // TestChangesHoldOnTheNextRequest checks that an operator's change of a key or account applies to

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"database/sql"
 	"encoding/json"
 	"fmt"
@@ -28,7 +29,7 @@ import (
 const (
 	operatorToken = "end-to-end-operator-token-0123456789abcdef"
 	pepper        = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
-	gateways      = 3
+	gateways      = 3 // of a stack that is no benchmark
 )
 
 // stack is the API as it runs in a cluster: a process for each service, three gateways, Postgres
@@ -40,10 +41,9 @@ type stack struct {
 	gateways   []string            // public addresses
 	operations []string            // addresses of the operations ports: of the services, then of the gateways
 	settings   map[string][]string // by service; of the last gateway
-	mail       string              // folder with the mails that authquota has sent
-	publicURL  string              // in mails and pages; the first gateway's address when the stack started
 	redis      *redistest.Server   // nil for a stack with another one
 	databases  map[string]string   // URL of each service's database, as the owner of the schema
+	addresses  map[string]string   // host and port of services for their callers, and of stores
 	// file with the seconds by which the clocks of Redis and of clock gateways are wrong
 	clock     string
 	clocks    []time.Duration             // by which the clocks of the gateways are wrong; nil for ordinary gateways
@@ -70,6 +70,9 @@ type parts struct {
 	clocks  []time.Duration
 	ahead   time.Duration // by which these clocks are ahead from the start
 	billing bool          // billing runs, with its sandbox
+
+	gateways int  // 0: three
+	direct   bool // no links
 }
 
 // newStackOn is newStack with other parts.
@@ -102,22 +105,21 @@ func newStackOn(t testing.TB, at parts, settings ...string) *stack {
 type assembly struct {
 	*stack
 
-	t         testing.TB
-	at        parts
-	common    []string          // settings of all processes
-	listen    map[string]string // addresses of services
-	addresses map[string]string // addresses of services for their callers, and of stores
+	t      testing.TB
+	at     parts
+	common []string          // settings of all processes
+	listen map[string]string // addresses of services
 }
 
 // newAssembly starts Redis, and chooses the addresses of everything else.
 func newAssembly(t testing.TB, at parts, services, settings []string) *assembly {
 	t.Helper()
 	s := &stack{
-		services: services, clocks: at.clocks, mail: t.TempDir(),
-		settings: map[string][]string{}, databases: map[string]string{},
+		services: services, clocks: at.clocks,
+		settings: map[string][]string{}, databases: map[string]string{}, addresses: map[string]string{},
 		links: map[[2]string]*link{}, relays: map[string]*storetest.Proxy{},
 	}
-	a := &assembly{stack: s, t: t, at: at, listen: map[string]string{}, addresses: map[string]string{}}
+	a := &assembly{stack: s, t: t, at: at, listen: map[string]string{}}
 	if at.redis == "" {
 		a.startRedis()
 	}
@@ -133,16 +135,15 @@ func newAssembly(t testing.TB, at parts, services, settings []string) *assembly 
 			a.addresses[name] = s.relays[name].Address
 		}
 	}
-	for range gateways {
+	for range cmp.Or(at.gateways, gateways) {
 		s.gateways = append(s.gateways, "http://"+storetest.FreeAddress(t))
 	}
-	s.publicURL = s.gateways[0]
 	a.common = append([]string{
-		"OPPORTUNITY_PUBLIC_URL=" + s.publicURL,
+		"OPPORTUNITY_PUBLIC_URL=" + s.gateways[0],
 		"OPPORTUNITY_OPERATOR_TOKENS=" + operatorToken,
 		"OPPORTUNITY_KEY_PEPPERS=" + pepper,
 		"OPPORTUNITY_ENCRYPTION_KEYS=ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100",
-		"OPPORTUNITY_SMTP_URL=file://" + s.mail,
+		"OPPORTUNITY_SMTP_URL=file://" + t.TempDir(),
 		"OPPORTUNITY_MAIL_FROM=no-reply@api.example",
 	}, settings...)
 	return a
@@ -171,7 +172,7 @@ func (a *assembly) serveOnDatabase(name string) {
 	owned := []string{"OPPORTUNITY_DATABASE_URL=" + owner, "OPPORTUNITY_DATABASE_SERVING_ROLE=" + role}
 	_, errs, code := run(a.t, owned, "", program(a.t, name), "migrate")
 	require.Zero(a.t, code, "%s migrate: %s", name, errs)
-	if server := a.addresses["postgres"]; server != "" {
+	if server := a.addresses["postgres"]; server != "" && !a.at.direct {
 		l := newLink(a.t, server)
 		a.links[[2]string{name, "postgres"}] = l
 		asRole = through(a.t, l, asRole)
@@ -183,6 +184,9 @@ func (a *assembly) serveOnDatabase(name string) {
 func (a *assembly) serve(name, address string, more ...string) {
 	a.t.Helper()
 	to := func(server string) string {
+		if a.at.direct {
+			return a.addresses[server]
+		}
 		at := [2]string{name, server}
 		if a.links[at] == nil {
 			a.links[at] = newLink(a.t, a.addresses[server])
@@ -193,7 +197,7 @@ func (a *assembly) serve(name, address string, more ...string) {
 	if redis == "" {
 		redis = "redis://" + to("redis")
 	}
-	env := slices.Concat(a.common, tokens(name), []string{
+	env := slices.Concat(a.common, tokens(name, first, first), []string{
 		"OPPORTUNITY_LISTEN=" + address, "OPPORTUNITY_OPERATIONS_LISTEN=" + operations, "OPPORTUNITY_REDIS_URL=" + redis,
 		"OPPORTUNITY_CATALOG_URL=http://" + to("catalog"), "OPPORTUNITY_HISTORY_URL=http://" + to("history"),
 		"OPPORTUNITY_AUTHQUOTA_URL=http://" + to("authquota"),
@@ -228,11 +232,16 @@ func (s *stack) ready(t testing.TB) {
 	}
 }
 
+// operationsOf returns the address of the operations port of a service, or the first of the gateways.
+func (s *stack) operationsOf(service string) string {
+	return s.operations[slices.Index(append(slices.Clone(s.services), peer.Gateway), service)]
+}
+
 // isSetBack reports whether a service does not serve because its database is older than what others
 // have seen of it.
 func (s *stack) isSetBack(t testing.TB, service string) bool {
 	t.Helper()
-	a, err := try(t.Context(), s.operations[slices.Index(s.services, service)], call{path: "/readyz"})
+	a, err := try(t.Context(), s.operationsOf(service), call{path: "/readyz"})
 	return err == nil && strings.Contains(string(a.body), api.SetBackCondition)
 }
 
@@ -251,18 +260,28 @@ func (s *stack) awaitEvents(t testing.TB, key string, n int) {
 	})
 }
 
-// tokens returns the settings of a service with its tokens.
-func tokens(service string) []string {
-	var sent, accepted []string
+// tokens returns the settings of a service with its tokens. Those for a called service have the
+// suffixes that sent and accepted return.
+func tokens(service string, sent, accepted func(called string) []string) []string {
+	list := func(caller, called, name string, suffixes []string) (all []string) {
+		for _, suffix := range suffixes {
+			all = append(all, name+":"+tokenBetween(caller, called)+suffix)
+		}
+		return all
+	}
+	var sends, accepts []string
 	for _, called := range []string{peer.Catalog, peer.History, peer.Authquota, peer.Billing} {
-		sent = append(sent, called+":"+tokenBetween(service, called))
+		sends = append(sends, list(service, called, called, sent(called))...)
 	}
 	for _, caller := range peer.CallersOf(service) {
-		accepted = append(accepted, caller+":"+tokenBetween(caller, service))
+		accepts = append(accepts, list(caller, service, caller, accepted(service))...)
 	}
-	return []string{"OPPORTUNITY_PEER_TOKENS=" + strings.Join(sent, ","), "OPPORTUNITY_CALLER_TOKENS=" +
-		strings.Join(accepted, ",")}
+	return []string{"OPPORTUNITY_PEER_TOKENS=" + strings.Join(sends, ","),
+		"OPPORTUNITY_CALLER_TOKENS=" + strings.Join(accepts, ",")}
 }
+
+// first returns the suffix of the tokens before any rotation.
+func first(string) []string { return []string{""} }
 
 func tokenBetween(caller, called string) string {
 	return "token-of-" + caller + "-for-" + called + "-0123456789abcdef"

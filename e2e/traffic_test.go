@@ -5,7 +5,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -292,26 +291,4 @@ func mostIn(calls []sent, span time.Duration) (most int) {
 		}
 	}
 	return most
-}
-
-// A check of limits that counts too little would find every limit kept.
-func TestMostInCountsWhatIsCertain(t *testing.T) {
-	start := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
-	at := func(account string, from, to, status int) sent {
-		return sent{account: account, status: status, from: start.Add(time.Duration(from) * time.Second),
-			to: start.Add(time.Duration(to) * time.Second)}
-	}
-	for i, c := range []struct {
-		calls []sent
-		want  int
-	}{
-		{nil, 0},
-		// the last one may have been admitted at 60
-		{[]sent{at("a", 0, 1, 200), at("a", 30, 31, 200), at("a", 59, 60, 200)}, 2},
-		{[]sent{at("a", 0, 1, 200), at("b", 2, 3, 200)}, 1},
-		{[]sent{at("a", 0, 1, 200), at("a", 2, 3, 429)}, 1},
-		{[]sent{at("a", 0, 1, 200), at("a", 50, 51, 200), at("a", 70, 71, 200), at("a", 90, 91, 200)}, 3},
-	} {
-		require.Equal(t, c.want, mostIn(c.calls, time.Minute), strconv.Itoa(i))
-	}
 }

@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -26,8 +25,8 @@ type Load struct {
 	Header  []string // such as "Accept-Encoding: gzip"
 	Status  int      // of a call that succeeds; 0: 200
 
-	// Connections is the number of reused connections. They are opened first and then used in turn,
-	// so calls reach all replicas. It also limits concurrent calls, unless New is set.
+	// Connections is the number of reused connections. They are used in turn, so calls reach all
+	// replicas. It also limits concurrent calls, unless New is set.
 	Connections int
 
 	Count int     // 0: until the context ends
@@ -43,11 +42,12 @@ const timeout = 30 * time.Second
 
 // Run makes the calls and waits for their responses. The latency of a call begins when it is due.
 func (l Load) Run(ctx context.Context) *Result {
-	p := pool{address: l.Address, idle: make(chan *conn, l.Connections)}
-	defer p.close()
+	idle := make(chan *conn, l.Connections) // longest idle first
+	for range l.Connections {
+		idle <- newConn(l.Address)
+	}
 	requests := l.requests()
 	r := &Result{start: time.Now(), outcomes: map[string]int{}, status: max(l.Status, http.StatusOK)}
-	free := make(chan struct{}, l.Connections)
 	var all sync.WaitGroup
 	for i := 0; (l.Count == 0 || i < l.Count) && ctx.Err() == nil; i++ {
 		due := time.Now()
@@ -58,26 +58,43 @@ func (l Load) Run(ctx context.Context) *Result {
 				due = time.Now() // the timer's delay is not the server's
 			}
 		}
-		if !l.New {
-			free <- struct{}{}
+		reuse, c := !l.New || i/len(l.Paths)%2 == 0, newConn(l.Address)
+		if reuse {
+			select {
+			case c = <-idle:
+			default: // all are busy
+				if !l.New {
+					c = <-idle
+				}
+			}
 			if l.Rate == 0 {
 				due = time.Now()
 			}
 		}
-		path, key, reuse := i%len(l.Paths), i%len(l.Keys), !l.New || i/len(l.Paths)%2 == 0
+		path, key := i%len(l.Paths), i%len(l.Keys)
 		all.Go(func() {
-			status, bytes, err := p.call(requests[path][key], reuse)
+			status, bytes, err := c.call(requests[path][key])
 			r.add(l.Paths[path].Name, reuse, status, bytes, err, due)
-			if !l.New {
-				<-free
+			if reuse {
+				select {
+				case idle <- c:
+					return
+				default: // one that was opened while all were busy
+				}
 			}
+			c.close()
 		})
 	}
 	all.Wait()
 	r.end = time.Now()
+	close(idle)
+	for c := range idle {
+		c.close()
+	}
 	return r
 }
 
+// pause waits for d or until the context ends.
 func pause(ctx context.Context, d time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
@@ -103,78 +120,36 @@ func (l Load) requests() [][][]byte {
 	return all
 }
 
-// pool has the connections that are reused.
-type pool struct {
+// conn is a connection that is opened by its first call, and by the next one after it was closed.
+type conn struct {
 	address string
-	idle    chan *conn // longest idle first
-	opened  atomic.Int64
+
+	net.Conn // nil if it is closed
+	in       *bufio.Reader
 }
+
+func newConn(address string) *conn { return &conn{address: address} }
 
 // call makes one call. The status is 0 if the response is missing or incomplete; bytes are those of
 // the body as sent.
-func (p *pool) call(request []byte, reuse bool) (status int, bytes int64, err error) {
-	var c *conn
-	if reuse {
-		c = p.get()
+func (c *conn) call(request []byte) (status int, bytes int64, err error) {
+	if c.Conn != nil && !c.isOpen() {
+		c.close()
 	}
-	if c == nil {
-		raw, err := net.DialTimeout("tcp", p.address, timeout) //nolint:noctx // bounded
-		if err != nil {
+	if c.Conn == nil {
+		if c.Conn, err = net.DialTimeout("tcp", c.address, timeout); err != nil { //nolint:noctx // bounded
 			return 0, 0, err
 		}
-		c = newConn(raw)
-		if reuse {
-			p.opened.Add(1)
-		}
+		c.in = bufio.NewReaderSize(c.Conn, 64<<10)
 	}
-	status, bytes, reusable, err := c.call(request)
-	if reuse && reusable && err == nil {
-		select {
-		case p.idle <- c:
-			return status, bytes, nil
-		default:
-		}
+	status, bytes, reusable, err := c.exchange(request)
+	if err != nil || !reusable {
+		c.close()
 	}
-	if reuse {
-		p.opened.Add(-1)
-	}
-	_ = c.Close()
 	return status, bytes, err
 }
 
-// get returns an open idle connection, or nil if there is none or if the pool is not full.
-func (p *pool) get() *conn {
-	for p.opened.Load() >= int64(cap(p.idle)) {
-		select {
-		case c := <-p.idle:
-			if c.open() {
-				return c
-			}
-			p.opened.Add(-1)
-			_ = c.Close()
-		default:
-			return nil
-		}
-	}
-	return nil
-}
-
-func (p *pool) close() {
-	close(p.idle)
-	for c := range p.idle {
-		_ = c.Close()
-	}
-}
-
-type conn struct {
-	net.Conn
-
-	in *bufio.Reader
-}
-
-func newConn(raw net.Conn) *conn { return &conn{raw, bufio.NewReaderSize(raw, 64<<10)} }
-
-func (c *conn) call(request []byte) (status int, bytes int64, reusable bool, err error) {
+func (c *conn) exchange(request []byte) (status int, bytes int64, reusable bool, err error) {
 	if err := c.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return 0, 0, false, err
 	}
@@ -192,9 +167,9 @@ func (c *conn) call(request []byte) (status int, bytes int64, reusable bool, err
 	return resp.StatusCode, bytes, !resp.Close, nil
 }
 
-// open reports whether the server has not closed the connection; all clients check this before they
-// reuse one.
-func (c *conn) open() bool {
+// isOpen reports whether the server has not closed the connection; all clients check this before
+// they reuse one.
+func (c *conn) isOpen() bool {
 	raw, err := c.Conn.(syscall.Conn).SyscallConn()
 	if err != nil {
 		return false
@@ -204,4 +179,11 @@ func (c *conn) open() bool {
 		_, _, peek = syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 	})
 	return err == nil && errors.Is(peek, syscall.EAGAIN)
+}
+
+func (c *conn) close() {
+	if c.Conn != nil {
+		_ = c.Close()
+		c.Conn = nil
+	}
 }

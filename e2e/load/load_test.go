@@ -83,16 +83,15 @@ func TestNoCallIsRetried(t *testing.T) {
 }
 
 func TestConnectionClosedWhileIdleIsNotReused(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // loopback
-	require.NoError(t, err)
-	defer ln.Close()
-	ours, err := net.Dial("tcp", ln.Addr().String()) //nolint:noctx // loopback
-	require.NoError(t, err)
-	defer ours.Close()
-	theirs, err := ln.Accept()
-	require.NoError(t, err)
-	idle := newConn(ours)
-	require.True(t, idle.open())
-	require.NoError(t, theirs.Close())
-	storetest.Eventually(t, "the close is detected", func() bool { return !idle.open() })
+	address, _ := serve(t, func(w http.ResponseWriter, _ *http.Request, _ int64) { w.Header().Set("X", "y") })
+	c := newConn(address)
+	defer c.close()
+	request := []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	for range 2 {
+		status, _, err := c.call(request)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, status)
+		require.NoError(t, c.Conn.(*net.TCPConn).CloseWrite()) // so the server closes it, too
+		storetest.Eventually(t, "the close is detected", func() bool { return !c.isOpen() })
+	}
 }

@@ -1,309 +1,233 @@
 package watch_test
 
 import (
-	"github.com/prometheus/prometheus/model/value"
-	"math"
+	"fmt"
 	"slices"
-
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/e2e/watch"
 )
 
-// growing returns a counter that grew by perMinute until the given time before now.
-func growing(perMinute float64, until time.Duration) func(time.Duration) float64 {
-	return func(before time.Duration) float64 { return 1e6 - perMinute*max(before, until).Minutes() }
+// minutes is the length of all series, which have a value for each minute and end now.
+const minutes = 4 * 24 * 60
+
+// growing returns the values of a counter that was 0 until some minutes ago, and has grown since.
+func growing(perMinute float64, since int) string {
+	return fmt.Sprintf("0x%d 0+%gx%d", minutes-1-since, perMinute, since)
 }
 
-// counterSince returns a counter that was 0 until the given time before now, and has grown by
-// perMinute since.
-func counterSince(perMinute float64, since time.Duration) func(time.Duration) float64 {
-	return func(before time.Duration) float64 { return max(0, perMinute*(since-before).Minutes()) }
-}
+const ever = minutes - 1
 
-// ended returns a series that was 1 until the given time before now.
-func ended(ago time.Duration) func(time.Duration) float64 {
-	return func(before time.Duration) float64 {
-		if before < ago {
-			return math.Float64frombits(value.StaleNaN)
+// fires reports whether an alert fires now. Each line of series has a metric and its values in the
+// notation of Prometheus' unit tests; a single value holds for ever, and one with a sign is the
+// growth per minute of a counter.
+func fires(t *testing.T, series, alert, severity string) bool {
+	t.Helper()
+	var all []storage.Series
+	for line := range strings.Lines(series) {
+		metric, values, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if strings.HasPrefix(values, "+") {
+			values = "0" + values
 		}
-		return 1
+		if !strings.Contains(values, "x") {
+			values += fmt.Sprintf("x%d", minutes)
+		}
+		described, sequence, err := watch.Parser.ParseSeriesDesc(metric + " " + values)
+		require.NoError(t, err)
+		one := promql.Series{Metric: described}
+		for i, v := range sequence {
+			one.Floats = append(one.Floats, promql.FPoint{T: int64(i) * 60_000, F: v.Value})
+		}
+		all = append(all, promql.NewStorageSeries(one))
 	}
+	queryable := &storage.MockQueryable{MockQuerier: &storage.MockQuerier{SelectMockFunction: func(
+		_ bool, _ *storage.SelectHints, matchers ...*labels.Matcher,
+	) storage.SeriesSet {
+		return &set{slices.DeleteFunc(slices.Clone(all), func(one storage.Series) bool {
+			return slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(one.Labels().Get(m.Name)) })
+		}), -1}
+	}}}
+	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 10_000_000, Timeout: time.Minute, Parser: watch.Parser})
+	defer engine.Close()
+	query, err := engine.NewInstantQuery(t.Context(), queryable, nil, expression(t, alert, severity),
+		time.Unix(minutes*60, 0))
+	require.NoError(t, err)
+	defer query.Close()
+	result, err := query.Exec(t.Context()).Vector()
+	require.NoError(t, err, "%s %s", alert, severity)
+	return len(result) > 0
 }
 
-var installed = []string{"gateway", "catalog", "history", "authquota", "billing"}
-
-// metric is a series by the time before now.
-type metric struct {
-	value func(time.Duration) float64
-	name  string
-	pairs []string
+// set is an iterator over series.
+type set struct {
+	all []storage.Series
+	at  int
 }
 
-// running returns the series of services that are scraped.
-func running(services ...string) (all []metric) {
-	for _, s := range services {
-		all = append(all, metric{constant(1), "opportunity_service_info", []string{"service", s}})
-	}
-	return all
-}
-
-func constant(v float64) func(time.Duration) float64 { return func(time.Duration) float64 { return v } }
-
-const days4 = 4 * 24 * time.Hour
+func (s *set) Next() bool                      { s.at++; return s.at < len(s.all) }
+func (s *set) At() storage.Series              { return s.all[s.at] }
+func (*set) Err() error                        { return nil }
+func (*set) Warnings() annotations.Annotations { return nil }
 
 // In each case, calls are admitted at a constant rate, and a share of them has failed for some
-// time.
+// minutes.
 func TestAvailabilityAlertsFire(t *testing.T) {
 	for name, c := range map[string]struct {
 		share             float64
-		since             time.Duration
+		since             int
 		critical, warning bool
 	}{
-		"within the objective for ever":        {0.0009, days4, false, false},
-		"just above it for ever":               {0.0013, days4, false, true},
-		"four times the budget for a day":      {0.004, 25 * time.Hour, false, true},
-		"seven times the budget for six hours": {0.007, 6*time.Hour + 5*time.Minute, true, false},
-		"everything for one minute":            {1, time.Minute, true, false},
-		"a few per cent for five minutes":      {0.03, 5 * time.Minute, false, false},
-		"a few per cent for an hour":           {0.03, time.Hour, true, false},
+		"within the objective for ever":        {0.0009, ever, false, false},
+		"just above it for ever":               {0.0013, ever, false, true},
+		"four times the budget for a day":      {0.004, 25 * 60, false, true},
+		"seven times the budget for six hours": {0.007, 6*60 + 5, true, false},
+		"everything for one minute":            {1, 1, true, false},
+		"a few per cent for five minutes":      {0.03, 5, false, false},
+		"a few per cent for an hour":           {0.03, 60, true, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			var s series
-			const calls = 600
-			route := []string{"route", "/api/v1/opportunities", "tier", "free", "namespace", "prod", "outcome"}
-			s.add(days4, growing(calls, 0), "gateway_requests_total", append(route, "served")...)
-			s.add(days4, growing(100*calls, 0), "gateway_requests_total", append(route, "refused")...) // dilutes nothing
-			s.add(days4, counterSince(c.share*calls/2, c.since), "gateway_requests_total", append(route, "our_fault")...)
-			s.add(days4, counterSince(c.share*calls/2, c.since), "gateway_requests_total", append(route, "upstream_fault")...)
-			s.add(days4, growing(calls, 0), "gateway_requests_total", "route", "/docs", "namespace", "prod", "outcome",
-				"our_fault") // no call
-			require.Equal(t, c.critical, fires(t, s, "OpportunityAvailabilityBurn", "critical"), "critical")
-			require.Equal(t, c.warning, fires(t, s, "OpportunityAvailabilityBurn", "warning"), "warning")
-		})
+		failed := growing(c.share*300, c.since)
+		series := `gateway_requests_total{route="/api/v1/opportunities",outcome="served"} +600
+			gateway_requests_total{route="/api/v1/opportunities",outcome="refused"} +60000
+			gateway_requests_total{route="/api/v1/opportunities",outcome="our_fault"} ` + failed + `
+			gateway_requests_total{route="/api/v1/opportunities",outcome="upstream_fault"} ` + failed + `
+			gateway_requests_total{route="/docs",outcome="our_fault"} +600`
+		require.Equal(t, c.critical, fires(t, series, "OpportunityAvailabilityBurn", "critical"), "%s, critical", name)
+		require.Equal(t, c.warning, fires(t, series, "OpportunityAvailabilityBurn", "warning"), "%s, warning", name)
 	}
 }
 
 // Alerts must not fire for a past outage, even though it is still in the long windows.
 func TestAvailabilityAlertsEnd(t *testing.T) {
-	for still, want := range map[time.Duration]bool{0: true, 35 * time.Minute: false} {
-		var s series
-		route := []string{"route", "/api/v1/opportunities", "outcome"}
-		s.add(days4, growing(600, 0), "gateway_requests_total", append(route, "served")...)
-		s.add(2*time.Hour, growing(100, still), "gateway_requests_total", append(route, "our_fault")...)
-		require.Equal(t, want, fires(t, s, "OpportunityAvailabilityBurn", "critical"), still)
+	for failures, want := range map[string]bool{growing(100, 120): true, "0x5639 0+100x85 8500x34": false} {
+		require.Equal(t, want, fires(t, `gateway_requests_total{route="/api/v1/opportunities",outcome="served"} +600
+			gateway_requests_total{route="/api/v1/opportunities",outcome="our_fault"} `+failures,
+			"OpportunityAvailabilityBurn", "critical"), failures)
 	}
 }
 
 func TestLatencyAlertsFire(t *testing.T) {
-	for name, c := range map[string]struct {
-		slow              float64
-		critical, warning bool
-	}{
-		"within the objective": {0.009, false, false},
-		"just above it":        {0.013, false, true},
-		"a fifth is slow":      {0.2, true, true},
+	for slow, want := range map[float64]struct{ critical, warning bool }{
+		0.009: {}, 0.013: {warning: true}, 0.2: {critical: true, warning: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			var s series
-			of := []string{"route", "/api/v1/opportunities/{id}", "outcome"}
-			s.add(days4, growing(600, 0), "gateway_request_duration_seconds_count", append(of, "served")...)
-			s.add(days4, growing(600*(1-c.slow), 0), "gateway_request_duration_seconds_bucket",
-				append(of, "served", "le", "0.25")...)
-			s.add(days4, growing(600, 0), "gateway_request_duration_seconds_bucket", append(of, "served", "le", "0.5")...)
-			// counts as unavailable
-			s.add(days4, growing(600, 0), "gateway_request_duration_seconds_count", append(of, "upstream_fault")...)
-			require.Equal(t, c.critical, fires(t, s, "OpportunityLatencyBurn", "critical"), "critical")
-			require.Equal(t, c.warning, fires(t, s, "OpportunityLatencyBurn", "warning"), "warning")
-		})
+		series := fmt.Sprintf(`gateway_request_duration_seconds_count{route="/api/v1/a",outcome="served"} +600
+			gateway_request_duration_seconds_bucket{route="/api/v1/a",outcome="served",le="0.25"} +%g
+			gateway_request_duration_seconds_bucket{route="/api/v1/a",outcome="served",le="0.5"} +600
+			gateway_request_duration_seconds_count{route="/api/v1/a",outcome="upstream_fault"} +600`, // counts as unavailable
+			600*(1-slow))
+		require.Equal(t, want.critical, fires(t, series, "OpportunityLatencyBurn", "critical"), "%v, critical", slow)
+		require.Equal(t, want.warning, fires(t, series, "OpportunityLatencyBurn", "warning"), "%v, warning", slow)
 	}
 }
 
-// The alert fires at one value of its metric and not at the other.
-func TestThresholdsOfAlerts(t *testing.T) {
-	for _, c := range []struct {
-		alert, severity, metric string
-		fires, quiet            float64
-	}{
-		{"OpportunitySignUpsFromOneNetwork", "warning", "authquota_sign_ups_largest_network", 51, 50},
-		{"OpportunityRedisClockOffset", "warning", "gateway_redis_clock_offset_seconds", -2.1, -1.9},
-		{"OpportunityServiceCapacityNearEnd", "warning", "gateway_service_capacity_used_ratio", .81, .79},
-		{"OpportunityServiceCapacityNearEnd", "critical", "gateway_service_capacity_used_ratio", 1, .99},
-		{"OpportunityBaseTierCapacityNearEnd", "warning", "gateway_base_tier_capacity_used_ratio", .81, .79},
-		{"OpportunityEpochRaisesPending", "critical", "authquota_epoch_raises_pending", 1, 0},
-		{"OpportunityCancelsPending", "critical", "authquota_cancels_pending", 1, 0},
-		{"OpportunityRecordsLeftOut", "warning", "catalog_records_left_out", 1, 0},
-		{"OpportunityLogLag", "warning", "history_log_lag_seconds", 301, 299},
-		{"OpportunityEntitlementsPending", "critical", "billing_entitlements_pending", 1, 0},
+// Each alert fires with the first series and not with the second. A series without a name has that
+// of the alert's metric.
+func TestAlertsFire(t *testing.T) {
+	const critical, warning = "critical", "warning"
+	for _, c := range []struct{ alert, severity, metric, fires, quiet string }{
+		{"SignUpsFromOneNetwork", warning, "authquota_sign_ups_largest_network", "51", "50"},
+		{"RedisClockOffset", warning, "gateway_redis_clock_offset_seconds", "-2.1", "-1.9"},
+		{"ServiceCapacityNearEnd", warning, "gateway_service_capacity_used_ratio", ".81", ".79"},
+		{"ServiceCapacityNearEnd", critical, "gateway_service_capacity_used_ratio", "1", ".99"},
+		{"BaseTierCapacityNearEnd", warning, "gateway_base_tier_capacity_used_ratio", ".81", ".79"},
+		{"EpochRaisesPending", critical, "authquota_epoch_raises_pending", "1", "0"},
+		{"CancelsPending", critical, "authquota_cancels_pending", "1", "0"},
+		{"RecordsLeftOut", warning, "catalog_records_left_out", "1", "0"},
+		{"LogLag", warning, "history_log_lag_seconds", "301", "299"},
+		{"EntitlementsPending", critical, "billing_entitlements_pending", "1", "0"},
+		{"SnapshotOld", critical, "catalog_source_age_seconds", `{instance="a"} 1
+			{instance="b"} 61`, "59"},
+		{"FeedLag", warning, "feed_lag_seconds", `{feed="listings"} 121
+			{feed="summaries"} 1`, `{feed="listings"} 26`},
+		{"LedgerLag", warning, "authquota_ledger_lag_seconds", "11", `{instance="a"} 11
+			{instance="b"} 1`}, // one replica writes the ledger
+		{"StoreSetBack", critical, "store_set_back", `{store="catalog"} 0
+			{store="history"} 1`, `{store="history"} 0`},
+		{"CertificateExpiring", critical, "tls_certificate_renewal_overdue", `{certificate="peer_ca"} 0
+			{certificate="server"} 1`, `{certificate="server"} 0`},
+		{"UsageLost", warning, "gateway_usage_requests_lost_total", growing(1, 5), "7"},
+		{"LoggedRequestsLost", warning, "gateway_logged_requests_lost_total", growing(1, 5), "7"},
+		{"WitnessFailing", warning, "history_witness_failures_total", "+1", "9"},
+		// the times of the last run: 25 hours ago, never, and 23 hours ago
+		{"LinkChecksMissing", warning, "history_link_run_success_timestamp_seconds", "255600", "262800"},
+		{"LinkChecksMissing", warning, "history_link_run_success_timestamp_seconds", "0", "262800"},
+		{"ListingsStale", warning, "catalog_listings", `{status="verified",instance="a"} 94
+			{status="verified",instance="b"} 94
+			{status="stale",instance="b"} 6`, `{status="verified",instance="a"} 96
+			{status="stale",instance="b"} 4`},
+		{"RedisFailing", critical, "redis_command_duration_seconds_count", `{command="evalsha",outcome="answered"} +100
+			{command="evalsha",outcome="failed"} +10`, `{command="evalsha",outcome="answered"} +100
+			{command="evalsha",outcome="failed"} 0x5600 0+10x149 1490x9`}, // it has recovered
+		{"KeyLookupsFailing", critical, "gateway_key_lookups_total", `{reason="refresh",outcome="failed"} +1
+			{reason="miss",outcome="found"} +9`, `{reason="refresh",outcome="failed"} 0
+			{reason="miss",outcome="unknown"} +9`},
+		{"Restarting", warning, "process_start_time_seconds", `{job="history",instance="a"} +.2
+			opportunity_service_info{job="history",instance="a"} 1`, `{job="other",instance="a"} +.2
+			{job="history",instance="a"} 1
+			opportunity_service_info{job="history",instance="a"} 1`},
+		{"MemoryNearLimit", warning, "process_resident_memory_bytes", `{job="history",instance="a"} 101
+			go_gc_gomemlimit_bytes{job="history",instance="a"} 100
+			opportunity_service_info{job="history",instance="a"} 1`, `{job="history",instance="a"} 99
+			go_gc_gomemlimit_bytes{job="history",instance="a"} 100
+			opportunity_service_info{job="history",instance="a"} 1`},
+		{"OutOfMemory", critical, "kube_pod_container_status_last_terminated_reason", `{reason="OOMKilled",pod="p",container="history"} 1
+			kube_pod_container_status_restarts_total{pod="p",container="history"} +1
+			opportunity_service_info{service="catalog"} 1`, `{reason="Error",pod="p",container="history"} 1
+			kube_pod_container_status_restarts_total{pod="p",container="history"} +1
+			opportunity_service_info{service="catalog"} 1`},
+		{"MailsStuck", warning, "authquota_mails_oldest_age_seconds", `901
+			authquota_mails_sent_total 5`, `9000
+			authquota_mails_sent_total +1`}, // one recipient rejects mail, others do not
+		{"MailsGivenUp", warning, "authquota_mails_failed_total", growing(.1, 60) + `
+			authquota_mails_sent_total 5`, growing(.1, 60) + `
+			authquota_mails_sent_total +10`},
+		{"WebhooksFailing", critical, "billing_webhooks_total", `{outcome="failed"} ` + growing(1, 10), `{outcome="done"} +1
+			{outcome="failed"} 4`},
+		{"WebhooksFailing", warning, "billing_webhooks_total", `{outcome="done"} +1
+			{outcome="bad_signature"} +2`, `{outcome="done"} +2
+			{outcome="bad_signature"} +1`},
 	} {
-		for _, value := range []float64{c.fires, c.quiet} {
-			var s series
-			s.add(7*time.Hour, constant(value), c.metric, "namespace", "prod")
-			require.Equal(t, value == c.fires, fires(t, s, c.alert, c.severity), "%s at %v", c.alert, value)
-		}
-	}
-}
-
-// Each of the other alerts has cases that fire and cases that do not.
-func TestOtherAlertsFire(t *testing.T) {
-	ago := func(d time.Duration) func(time.Duration) float64 { return constant(float64(now.Add(-d).Unix())) }
-	for _, c := range []struct {
-		alert, severity string
-		fires           bool
-		metrics         []metric
-	}{
-		{"OpportunityListingsStale", "warning", true, []metric{
-			{constant(94), "catalog_listings", []string{"category", "surveys", "status", "verified", "instance", "a"}},
-			{constant(94), "catalog_listings", []string{"category", "surveys", "status", "verified", "instance", "b"}},
-			{constant(6), "catalog_listings", []string{"category", "surveys", "status", "stale", "instance", "b"}},
-		}},
-		{"OpportunityListingsStale", "warning", false, []metric{
-			{constant(96), "catalog_listings", []string{"category", "surveys", "status", "verified", "instance", "a"}},
-			{constant(4), "catalog_listings", []string{"category", "surveys", "status", "stale", "instance", "b"}},
-		}},
-		{"OpportunityServiceAbsent", "critical", true, running("gateway", "catalog", "history", "billing")},
-		{"OpportunityServiceAbsent", "critical", true, running("gateway", "catalog", "history", "authquota")},
-		{"OpportunityServiceAbsent", "critical", false, running(installed...)},
-		{"OpportunityServiceAbsent", "critical", true, append(running(installed...), // another installation does not hide it
-			metric{constant(1), "opportunity_service_info", []string{"service", "gateway", "namespace", "test"}},
-			metric{ended(time.Hour), "opportunity_service_info", []string{"service", "catalog", "namespace", "test"}})},
-		{"OpportunityServiceAbsent", "critical", true, append(running(installed...), // stopped a moment ago
-			metric{ended(10 * time.Minute), "opportunity_service_info", []string{"service", "catalog", "namespace", "test"}})},
-		{"OpportunityServiceAbsent", "critical", false, append(running(installed...), // removed
-			metric{ended(61 * time.Minute), "opportunity_service_info", []string{"service", "catalog", "namespace", "test"}})},
-		{"OpportunityRestarting", "warning", true, []metric{
-			{growing(.2, 0), "process_start_time_seconds", []string{"job", "history", "instance", "a"}},
-			{constant(1), "opportunity_service_info", []string{"job", "history", "instance", "a"}},
-		}},
-		{"OpportunityRestarting", "warning", false, []metric{
-			{growing(.2, 0), "process_start_time_seconds", []string{"job", "other", "instance", "a"}},
-			{constant(1), "process_start_time_seconds", []string{"job", "history", "instance", "a"}},
-			{constant(1), "opportunity_service_info", []string{"job", "history", "instance", "a"}},
-		}},
-		{"OpportunityMemoryNearLimit", "warning", true, []metric{
-			{constant(101), "process_resident_memory_bytes", []string{"job", "history", "instance", "a"}},
-			{constant(100), "go_gc_gomemlimit_bytes", []string{"job", "history", "instance", "a"}},
-			{constant(1), "opportunity_service_info", []string{"job", "history", "instance", "a"}},
-		}},
-		{"OpportunityMemoryNearLimit", "warning", false, []metric{
-			{constant(99), "process_resident_memory_bytes", []string{"job", "history", "instance", "a"}},
-			{constant(100), "go_gc_gomemlimit_bytes", []string{"job", "history", "instance", "a"}},
-			{constant(1), "opportunity_service_info", []string{"job", "history", "instance", "a"}},
-		}},
-		{"OpportunityOutOfMemory", "critical", true, []metric{
-			{constant(1), "kube_pod_container_status_last_terminated_reason",
-				[]string{"reason", "OOMKilled", "pod", "p", "container", "history"}},
-			{growing(1, 0), "kube_pod_container_status_restarts_total", []string{"pod", "p", "container", "history"}},
-			{constant(1), "opportunity_service_info", []string{"service", "catalog"}},
-		}},
-		{"OpportunityOutOfMemory", "critical", false, []metric{
-			{constant(1), "kube_pod_container_status_last_terminated_reason",
-				[]string{"reason", "Error", "pod", "p", "container", "history"}},
-			{growing(1, 0), "kube_pod_container_status_restarts_total", []string{"pod", "p", "container", "history"}},
-			{constant(1), "opportunity_service_info", []string{"service", "catalog"}},
-		}},
-		{"OpportunityRedisFailing", "critical", true, []metric{
-			{growing(100, 0), "redis_command_duration_seconds_count",
-				[]string{"job", "gateway", "command", "evalsha", "outcome", "answered"}},
-			{growing(10, 0), "redis_command_duration_seconds_count",
-				[]string{"job", "gateway", "command", "evalsha", "outcome", "failed"}},
-		}},
-		{"OpportunityRedisFailing", "critical", false, []metric{
-			{growing(100, 0), "redis_command_duration_seconds_count",
-				[]string{"job", "gateway", "command", "evalsha", "outcome", "answered"}},
-			{growing(10, 10*time.Minute), "redis_command_duration_seconds_count",
-				[]string{"job", "gateway", "command", "evalsha", "outcome", "failed"}},
-		}},
-		{"OpportunityCertificateExpiring", "critical", true, []metric{
-			{constant(0), "tls_certificate_renewal_overdue", []string{"certificate", "peer_ca"}},
-			{constant(1), "tls_certificate_renewal_overdue", []string{"certificate", "server"}},
-		}},
-		{"OpportunityCertificateExpiring", "critical", false,
-			[]metric{{constant(0), "tls_certificate_renewal_overdue", []string{"certificate", "server"}}}},
-		{"OpportunityKeyLookupsFailing", "critical", true, []metric{
-			{growing(1, 0), "gateway_key_lookups_total", []string{"reason", "refresh", "outcome", "failed"}},
-			{growing(9, 0), "gateway_key_lookups_total", []string{"reason", "miss", "outcome", "found"}},
-		}},
-		{"OpportunityKeyLookupsFailing", "critical", false, []metric{
-			{growing(0, 0), "gateway_key_lookups_total", []string{"reason", "refresh", "outcome", "failed"}},
-			{growing(9, 0), "gateway_key_lookups_total", []string{"reason", "miss", "outcome", "unknown"}},
-		}},
-		{"OpportunityLedgerLag", "warning", true, []metric{{constant(11), "authquota_ledger_lag_seconds", nil}}},
-		{"OpportunityLedgerLag", "warning", false, []metric{ // one replica writes the ledger
-			{constant(11), "authquota_ledger_lag_seconds", []string{"instance", "a"}},
-			{constant(1), "authquota_ledger_lag_seconds", []string{"instance", "b"}},
-		}},
-		{"OpportunityUsageLost", "warning", true,
-			[]metric{{counterSince(1, 5*time.Minute), "gateway_usage_requests_lost_total", nil}}},
-		{"OpportunityUsageLost", "warning", false, []metric{{constant(7), "gateway_usage_requests_lost_total", nil}}},
-		{"OpportunityLoggedRequestsLost", "warning", true,
-			[]metric{{counterSince(1, 5*time.Minute), "gateway_logged_requests_lost_total", nil}}},
-		{"OpportunityLoggedRequestsLost", "warning", false,
-			[]metric{{constant(7), "gateway_logged_requests_lost_total", nil}}},
-		{"OpportunitySnapshotOld", "critical", true, []metric{ // each replica has its own snapshot
-			{constant(1), "catalog_source_age_seconds", []string{"instance", "a"}},
-			{constant(61), "catalog_source_age_seconds", []string{"instance", "b"}},
-		}},
-		{"OpportunitySnapshotOld", "critical", false, []metric{{constant(59), "catalog_source_age_seconds", nil}}},
-		{"OpportunityStoreSetBack", "critical", true, []metric{
-			{constant(0), "store_set_back", []string{"store", "catalog"}},
-			{constant(1), "store_set_back", []string{"store", "history"}},
-		}},
-		{"OpportunityStoreSetBack", "critical", false,
-			[]metric{{constant(0), "store_set_back", []string{"store", "history"}}}},
-		{"OpportunityFeedLag", "warning", true, []metric{
-			{constant(121), "feed_lag_seconds", []string{"feed", "listings"}},
-			{constant(1), "feed_lag_seconds", []string{"feed", "summaries"}},
-		}},
-		{"OpportunityFeedLag", "warning", false, []metric{{constant(26), "feed_lag_seconds", []string{"feed", "listings"}}}},
-		{"OpportunityLinkChecksMissing", "warning", true,
-			[]metric{{ago(25 * time.Hour), "history_link_run_success_timestamp_seconds", nil}}},
-		{"OpportunityLinkChecksMissing", "warning", true,
-			[]metric{{constant(0), "history_link_run_success_timestamp_seconds", nil}}},
-		{"OpportunityLinkChecksMissing", "warning", false,
-			[]metric{{ago(23 * time.Hour), "history_link_run_success_timestamp_seconds", nil}}},
-		{"OpportunityWitnessFailing", "warning", true, []metric{{growing(1, 0), "history_witness_failures_total", nil}}},
-		{"OpportunityWitnessFailing", "warning", false, []metric{{constant(9), "history_witness_failures_total", nil}}},
-		{"OpportunityMailsStuck", "warning", true, []metric{
-			{constant(901), "authquota_mails_oldest_age_seconds", nil},
-			{constant(5), "authquota_mails_sent_total", []string{"template", "x"}},
-		}},
-		{"OpportunityMailsStuck", "warning", false, []metric{ // one recipient rejects mail, others do not
-			{constant(9000), "authquota_mails_oldest_age_seconds", nil},
-			{growing(1, 0), "authquota_mails_sent_total", []string{"template", "x"}},
-		}},
-		{"OpportunityMailsGivenUp", "warning", true, []metric{
-			{counterSince(.1, time.Hour), "authquota_mails_failed_total", []string{"template", "x"}},
-			{constant(5), "authquota_mails_sent_total", []string{"template", "x"}},
-		}},
-		{"OpportunityMailsGivenUp", "warning", false, []metric{
-			{counterSince(.1, time.Hour), "authquota_mails_failed_total", []string{"template", "x"}},
-			{growing(10, 0), "authquota_mails_sent_total", []string{"template", "x"}},
-		}},
-		{"OpportunityWebhooksFailing", "critical", true,
-			[]metric{{counterSince(1, 10*time.Minute), "billing_webhooks_total", []string{"outcome", "failed"}}}},
-		{"OpportunityWebhooksFailing", "critical", false, []metric{
-			{growing(1, 0), "billing_webhooks_total", []string{"outcome", "done"}},
-			{constant(4), "billing_webhooks_total", []string{"outcome", "failed"}},
-		}},
-		{"OpportunityWebhooksFailing", "warning", true, []metric{
-			{growing(1, 0), "billing_webhooks_total", []string{"outcome", "done"}},
-			{growing(2, 0), "billing_webhooks_total", []string{"outcome", "bad_signature"}},
-		}},
-		{"OpportunityWebhooksFailing", "warning", false, []metric{
-			{growing(2, 0), "billing_webhooks_total", []string{"outcome", "done"}},
-			{growing(1, 0), "billing_webhooks_total", []string{"outcome", "bad_signature"}},
-		}},
-	} {
-		var s series
-		for _, m := range c.metrics {
-			pairs := m.pairs
-			if !slices.Contains(pairs, "namespace") {
-				pairs = append([]string{"namespace", "prod"}, pairs...)
+		for want, series := range map[bool]string{true: c.fires, false: c.quiet} {
+			var named []string
+			for line := range strings.Lines(series) {
+				if line = strings.TrimSpace(line); strings.HasPrefix(line, "{") {
+					line = c.metric + line
+				} else if line[0] < 'a' {
+					line = c.metric + " " + line
+				}
+				named = append(named, line)
 			}
-			s.add(7*time.Hour, m.value, m.name, pairs...)
+			series = strings.Join(named, "\n")
+			require.Equal(t, want, fires(t, series, "Opportunity"+c.alert, c.severity), "%s %s\n%s", c.alert, c.severity, series)
 		}
-		require.Equal(t, c.fires, fires(t, s, c.alert, c.severity), "%s %s %v", c.alert, c.severity, c.metrics)
+	}
+}
+
+// Another installation does not hide the absence of a service, and a removed one has ended an hour
+// ago.
+func TestAbsentServicesFire(t *testing.T) {
+	info := func(namespace, values string, services ...string) (series string) {
+		for _, s := range services {
+			series += fmt.Sprintf("opportunity_service_info{service=%q,namespace=%q} %s\n", s, namespace, values)
+		}
+		return series
+	}
+	all := info("prod", "1", "gateway", "catalog", "history", "authquota", "billing")
+	for series, want := range map[string]bool{
+		all: false,
+		info("prod", "1", "gateway", "catalog", "history", "billing"):                true,
+		info("prod", "1", "gateway", "catalog", "history", "authquota"):              true,
+		all + info("test", "1", "gateway") + info("test", "1x5700 stale", "catalog"): true,
+		all + info("test", "1x5749 stale", "catalog"):                                true,
+		all + info("test", "1x5699 stale", "catalog"):                                false,
+	} {
+		require.Equal(t, want, fires(t, series, "OpportunityServiceAbsent", "critical"), series)
 	}
 }

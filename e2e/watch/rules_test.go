@@ -1,7 +1,6 @@
 package watch_test
 
 import (
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -190,12 +189,4 @@ func expression(t *testing.T, alert, severity string) string {
 	}
 	require.NotEmpty(t, found, "%s %s", alert, severity)
 	return strings.Join(found, " or ")
-}
-
-// fires reports whether the alert fires now on the given series.
-func fires(t *testing.T, s series, alert, severity string) bool {
-	t.Helper()
-	result, err := s.query(t.Context(), expression(t, alert, severity))
-	require.NoError(t, err, fmt.Sprintf("%s %s", alert, severity))
-	return len(result) > 0
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -147,21 +148,39 @@ func write(g *gin.Context, reply Reply) {
 	}
 }
 
-// Decode decodes the body, one JSON value of at most limit bytes, into out. It returns io.EOF for
-// an empty body, and errors for unknown fields, for anything after the value, and, as a
-// *problem.Error, for text that jsonlines.Check rejects.
+// unknownField extracts the field name from the error of encoding/json, which has no type. Longer
+// names are not repeated to the caller, because they may be a misplaced key.
+var unknownField = regexp.MustCompile(`^json: unknown field "([A-Za-z]{1,32})"$`)
+
+// Decode decodes the body, one JSON value of at most limit bytes, into out. An empty body leaves
+// out unchanged. The error names what is wrong: a field that is unknown or has another type, data
+// after the value, or a text that jsonlines.Check rejects.
 func Decode(g *gin.Context, out any, limit int64) error {
 	body, err := io.ReadAll(http.MaxBytesReader(g.Writer, g.Request.Body, limit))
-	if err != nil {
-		return err
-	}
 	in := json.NewDecoder(bytes.NewReader(body))
 	in.DisallowUnknownFields()
-	if err := in.Decode(out); err != nil {
-		return err
+	if err == nil {
+		err = in.Decode(out)
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, io.EOF):
+		return nil
+	// The error of package time for JSON other than a string has no type.
+	case errors.As(err, new(*time.ParseError)), strings.HasPrefix(err.Error(), "Time.UnmarshalJSON"):
+		return problem.New(problem.InvalidParameter, "Times must look like 2027-01-31T00:00:00Z.")
+	default:
+		if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) && wrong.Field != "" {
+			return problem.Invalid(wrong.Field, "must be a "+wrong.Type.String()+", not a "+wrong.Value)
+		}
+		if name := unknownField.FindStringSubmatch(err.Error()); name != nil {
+			return problem.Invalid(name[1], "is unknown")
+		}
+		return problem.New(problem.InvalidParameter, "The body must be one JSON object of at most %d bytes.",
+			limit).Because(err)
 	}
 	if _, err := in.Token(); !errors.Is(err, io.EOF) {
-		return ErrTrailingData
+		return problem.New(problem.InvalidParameter, "The body must be one JSON object and nothing after it.")
 	}
 	if err := jsonlines.Check(body); err != nil {
 		return problem.New(problem.InvalidParameter, "The body is invalid: %v.", err)
@@ -169,8 +188,8 @@ func Decode(g *gin.Context, out any, limit int64) error {
 	return nil
 }
 
-// ErrTrailingData is the error of Decode if the body has more than one value.
-var ErrTrailingData = errors.New("data after the JSON value")
+// JSON returns the reply with the JSON of a value, and err.
+func JSON(v any, err error) (Reply, error) { return Reply{JSON: v}, err }
 
 // matches reports whether an If-None-Match header matches etag, by weak comparison (RFC 9110,
 // section 13.1.2).

@@ -98,7 +98,7 @@ func start(r *service.Runtime, cfg Config) error {
 	r.Ready.Add("schema", r.SchemaReady)
 	r.Ready.Report(p.mails.Fault)
 	r.Ready.Report(func() string { return *p.sealed.Load() })
-	api := p.database.operators(p.guard.Handler(newAPI(cfg, settings, p, errorWriter, &r.Ready), errorWriter), errorWriter)
+	api := p.operators(p.guard.Handler(newAPI(cfg, settings, p, errorWriter, &r.Ready), errorWriter), errorWriter)
 	access := peer.NewAccess(peer.Authquota, cfg.Callers, errorWriter)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(split(account, api))))
 	if !cfg.NoLoops {

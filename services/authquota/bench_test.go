@@ -14,16 +14,12 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
-	"opportunity.internal/pkg/redisdb/embedded"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/pkg/storetest/redistest"
-	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/courier"
 	"opportunity.internal/services/authquota/internal/keys"
-	"opportunity.internal/services/authquota/internal/people"
+	"opportunity.internal/services/authquota/internal/testkit"
 	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
 
@@ -73,19 +69,12 @@ func ask(b *testing.B, url, secret string) {
 // session.
 func busyService(b *testing.B, dialect string) (base, secret string) {
 	b.Helper()
-	s := &stores{Stores: sitekit.Stores{Database: storetest.SQLite(b)}}
-	if dialect == "postgres" {
-		s.Database, s.RedisURL = storetest.Postgres(b), redistest.Start(b).URL
-	} else {
-		redis, err := embedded.Start("127.0.0.1:0")
-		require.NoError(b, err)
-		b.Cleanup(redis.Close)
-		s.RedisURL = redis.URL()
-	}
+	newStores := map[string]func(testing.TB) *sitekit.Stores{
+		"postgres": sitekit.ProductionStores, "sqlite": sitekit.LocalStores,
+	}[dialect]
+	s := newStores(b)
+	secret = fill(b, testkit.Open(b, s.Database, time.Now))
 	cfg := s.Config()
-	require.NoError(b, authquota.Migrate(b.Context(), cfg))
-	secret = fill(b, cfg.Database)
-	cfg.Mail = courier.Config{URL: "file://" + b.TempDir(), From: "no-reply@api.example"}
 	cfg.Server.Listener, cfg.Server.OperationsListener = servicetest.Listen(b), servicetest.Listen(b)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -109,34 +98,21 @@ func busyService(b *testing.B, dialect string) (base, secret string) {
 
 // fill writes 15,000 keys: those of the signed-in account, and every third one of a hundred others.
 // Each key was used on six days, with three outcomes.
-func fill(b *testing.B, cfg database.Config) (secret string) {
+func fill(b *testing.B, db testkit.DB) (secret string) {
 	b.Helper()
-	tel, err := telemetry.Start(b.Context(), "bench", telemetry.Config{LogOutput: io.Discard})
-	require.NoError(b, err)
-	db, err := database.Open(cfg, tel)
-	require.NoError(b, err)
-	defer db.Close()
 	exec := func(statement string, args ...any) {
 		b.Helper()
 		require.NoError(b, db.Exec(statement, args...).Error)
 	}
 	now := time.Now().UTC()
 	at := database.Micros(now)
-	mine, others := account.NewID(), make([]string, 100)
-	exec("INSERT INTO accounts (id, tier, created_at) VALUES (?, 'commercial', ?)", mine, at)
+	person := db.SignUp(b, "ada@example.org")
+	mine, others := person.Account, make([]string, 100)
+	exec("UPDATE accounts SET tier = 'commercial'")
 	for i := range others {
 		others[i] = account.NewID()
 		exec("INSERT INTO accounts (id, tier, created_at) VALUES (?, 'free', ?)", others[i], at)
 	}
-	exec(
-		"INSERT INTO people (account_id, email, password_hash, totp_confirmed_at, created_at) VALUES (?, 'ada@example.org', "+
-			"'none', ?, ?)", mine, at, at)
-	open, secret := people.NewSession(mine, people.Full, people.SessionLife, people.Client{}, now)
-	exec(
-		`INSERT INTO sessions (id, token_hash, account_id, stage, created_at, seen_at, authenticated_at, expires_at, agent,
-			network)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', '')`, open.ID, people.HashSecret(secret), mine, open.Stage, at, at, at,
-		database.Micros(open.ExpiresAt))
 
 	const keyCount = 15_000
 	rows := make([]map[string]any, keyCount)
@@ -164,5 +140,5 @@ func fill(b *testing.B, cfg database.Config) (secret string) {
 	if db.Dialect == database.Postgres {
 		exec("ANALYZE") // as autovacuum does in production
 	}
-	return secret
+	return person.Session
 }

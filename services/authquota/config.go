@@ -48,7 +48,7 @@ type Config struct {
 	Now func() time.Time `env:"-"` // nil: time.Now
 	// run no background loops; for tests of pages, which read the outbox themselves
 	NoLoops bool `env:"-"`
-	// after which the database does not respond; 0: responseTimeout; tests on a busy machine need more
+	// after which the database does not respond; 0: 0.9 seconds; tests on a busy machine need more
 	ResponseTimeout time.Duration `env:"-"`
 }
 

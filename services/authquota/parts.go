@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -37,7 +38,7 @@ type parts struct {
 	log      *slog.Logger
 	db       *accountdb.DB
 	notices  *notices.Store
-	database *responsiveness
+	queries  *database.Breaker
 	epochs   *epochs.Epochs
 	counters *keyusage.Counters
 	mails    *courier.Courier
@@ -56,7 +57,7 @@ func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client) 
 	}}
 	p.sealed.Store(new(string))
 	p.notices = notices.NewStore(p.db, s.tiers)
-	p.database = &responsiveness{ping: r.DB.Ping, timeout: cfg.ResponseTimeout}
+	p.queries = database.NewBreaker(cfg.ResponseTimeout)
 	p.counters = keyusage.NewCounters(client, keyusage.NewStore(p.db))
 	p.pendingCancels = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "authquota_cancels_pending",
@@ -80,10 +81,27 @@ func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client) 
 // available returns an error (503) if the database does not respond or is set back. Pages call it
 // before any other query. During an outage of Redis they are served; no key is resolved.
 func (p *parts) available(ctx context.Context) error {
-	if err := p.database.check(ctx); err != nil {
+	if err := p.responds(ctx); err != nil {
 		return err
 	}
 	return p.guard.Err()
+}
+
+// responds returns an error (503) if the database does not respond.
+func (p *parts) responds(ctx context.Context) error { return p.queries.Run(ctx, p.db.Ping) }
+
+// operators returns a handler that rejects requests of operators while the database does not
+// respond. Requests of gateways and billing are not checked: each has a timeout of its own.
+func (p *parts) operators(next http.Handler, problems problem.Writer) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/operator/") {
+			if err := p.responds(r.Context()); err != nil {
+				problems.Write(w, r, err)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // runTimeout bounds one run of a background loop.
@@ -103,7 +121,6 @@ func (p *parts) addLoops(r *service.Runtime) {
 	loop("sealing", time.Hour, p.reseal)
 	// also while set back
 	r.Every(service.Loop{Name: "ledger", Interval: keyusage.CopyInterval, Timeout: runTimeout, Do: p.counters.Copy})
-	r.Every(service.Loop{Name: "database", Interval: recheckInterval, Timeout: runTimeout, Do: p.database.recheck})
 	loop("notices", time.Minute, keys.NewStore(p.db).Remind)
 	loop("usage notices", time.Minute, p.notices.NotifyUsage)
 	loop("announcements", 5*time.Second, p.notices.PostAnnouncements)

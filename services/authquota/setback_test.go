@@ -3,6 +3,7 @@ package authquota_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -26,7 +27,7 @@ import (
 // revoked is a service whose key was revoked after the backup. kept is a key of an account without
 // changes since.
 type revoked struct {
-	*stores
+	*sitekit.Stores
 
 	t         *testing.T
 	key, kept api.IssuedKey
@@ -41,19 +42,19 @@ func (r *revoked) restore() {
 
 // newRevoked returns the service after the revocation. It calls before after the backup and before
 // the revocation.
-func newRevoked(t *testing.T, s *stores, before ...func()) (*revoked, *service) {
-	r := &revoked{stores: s, t: t}
-	svc := s.start(t)
-	r.key, r.kept = svc.issue(nil), svc.issue(nil)
-	svc.stop()
+func newRevoked(t *testing.T, s *sitekit.Stores, before ...func()) (*revoked, *sitekit.Site) {
+	r := &revoked{Stores: s, t: t}
+	svc := s.Serve(t)
+	r.key, r.kept = svc.Issue(""), svc.Issue("")
+	svc.Stop()
 	for range 3 {
 		r.backups = append(r.backups, storetest.Backup(t, s.Database))
 	}
-	svc = s.start(t)
+	svc = s.Serve(t)
 	for _, do := range before {
 		do()
 	}
-	servicetest.Read[api.ListedKey](svc.revoke(r.key.ID))
+	servicetest.Read[api.ListedKey](svc.Revoke(r.key.ID))
 	return r, svc
 }
 
@@ -65,14 +66,14 @@ func (r *revoked) recover(decision pkgservice.Recovery) (string, error) {
 	return out.String(), err
 }
 
-func (r *revoked) requireStopped(svc *service) {
+func (r *revoked) requireStopped(svc *sitekit.Site) {
 	r.t.Helper()
 	storetest.Eventually(r.t, "the service has compared its database",
 		func() bool { return svc.HasMetric(`store_set_back{store="authquota"} 1`) })
-	svc.resolve(r.key.Key).RequireError("service_unavailable")
-	svc.do(http.MethodGet, "/internal/v1/key-digests", nil).RequireError("service_unavailable")
-	svc.browser().Get("/account/sign-in").Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
-	svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x"}`).RequireError("service_unavailable",
+	svc.Resolve(r.key.Key).RequireError("service_unavailable")
+	svc.Do(http.MethodGet, "/internal/v1/key-digests", nil).RequireError("service_unavailable")
+	svc.Visitor().Get("/account/sign-in").Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
+	svc.Do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x"}`).RequireError("service_unavailable",
 		"OpportunityStoreSetBack")
 	require.Contains(r.t, servicetest.Send(r.t, http.MethodGet, svc.OperationsURL+"/readyz", nil, nil).Body,
 		api.SetBackCondition)
@@ -80,7 +81,7 @@ func (r *revoked) requireStopped(svc *service) {
 }
 
 // newest returns the newest mark in Redis.
-func (s *stores) newest(t *testing.T) string {
+func newest(t *testing.T, s *sitekit.Stores) string {
 	t.Helper()
 	text, err := s.Client().HGet(t.Context(), counter.Epochs, counter.EpochsMark).Result()
 	require.NoError(t, err)
@@ -95,45 +96,45 @@ var (
 // The three decisions of an operator: accept the loss, replace the database by a complete one, or
 // declare it current.
 func TestRestoredDatabaseServesNothingUntilADecision(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onBothStores(t, func(t *testing.T, s *sitekit.Stores) {
 		r, svc := newRevoked(t, s)
-		svc.stop()
+		svc.Stop()
 		complete := storetest.Backup(t, s.Database)
 		r.restore()
-		svc = s.run(t)
+		svc = s.Run(t)
 		r.requireStopped(svc)
 
-		svc.stop()
+		svc.Stop()
 		complete() // point-in-time recovery
-		svc = s.start(t)
-		require.NotNil(t, svc.principal(r.key.Key).RevokedAt)
+		svc = s.Serve(t)
+		require.NotNil(t, svc.Principal(r.key.Key).RevokedAt)
 		_, err := r.recover(accept)
 		require.ErrorContains(t, err, "nothing to decide")
-		svc.stop()
+		svc.Stop()
 
 		r.restore()
-		svc = s.run(t)
+		svc = s.Run(t)
 		r.requireStopped(svc)
 		said, err := r.recover(accept)
 		require.NoError(t, err)
 		require.Contains(t, said, "1 accounts may have lost changes")
 		svc.WaitReady()
-		require.NotNil(t, svc.principal(r.key.Key).RevokedAt)
-		require.Nil(t, svc.principal(r.kept.Key).RevokedAt, "nothing of this account was lost")
-		require.Equal(t, "ann", svc.audit("?action=database").Entries[0].Actor)
-		svc.stop()
+		require.NotNil(t, svc.Principal(r.key.Key).RevokedAt)
+		require.Nil(t, svc.Principal(r.kept.Key).RevokedAt, "nothing of this account was lost")
+		require.Equal(t, "ann", svc.AuditEntries("?action=database")[0].Actor)
+		svc.Stop()
 
 		r.restore() // the generation of the decision is unknown to it
-		svc = s.run(t)
+		svc = s.Run(t)
 		r.requireStopped(svc)
 		_, err = r.recover(current)
 		require.NoError(t, err)
 		svc.WaitReady()
-		require.Nil(t, svc.principal(r.key.Key).RevokedAt, "the operator says that nothing was lost")
-		servicetest.Read[api.ListedKey](svc.revoke(r.key.ID))
-		require.NotNil(t, svc.principal(r.key.Key).RevokedAt)
-		svc.stop()
-		s.start(t)
+		require.Nil(t, svc.Principal(r.key.Key).RevokedAt, "the operator says that nothing was lost")
+		servicetest.Read[api.ListedKey](svc.Revoke(r.key.ID))
+		require.NotNil(t, svc.Principal(r.key.Key).RevokedAt)
+		svc.Stop()
+		s.Serve(t)
 	})
 }
 
@@ -141,40 +142,37 @@ func TestRestoredDatabaseServesNothingUntilADecision(t *testing.T) {
 // principal from it, not even the first.
 func TestLaggingReplicaIsNoticedByTheFirstRequest(t *testing.T) {
 	t.Parallel()
-	pair, redis := storetest.NewPostgresPair(t), redistest.Start(t)
-	r := &revoked{t: t, stores: &stores{Stores: sitekit.Stores{
-		Redis: redis, Database: pair.Database(), RedisURL: redis.URL,
-	}}}
+	pair := storetest.NewPostgresPair(t)
+	r := &revoked{t: t, Stores: sitekit.NewStores(t, pair.Database(), redistest.Start(t))}
 	require.NoError(t, authquota.Migrate(t.Context(), r.Config()))
-	svc := r.start(t)
-	r.key, r.kept = svc.issue(nil), svc.issue(nil)
+	svc := r.Serve(t)
+	r.key, r.kept = svc.Issue(""), svc.Issue("")
 	pair.Lag()
-	servicetest.Read[api.ListedKey](svc.revoke(r.key.ID))
-	r.stopped = true
+	servicetest.Read[api.ListedKey](svc.Revoke(r.key.ID))
 	pair.KillPrimary()
 	pair.Promote()
 	storetest.Eventually(t, "the service is connected to the replica", func() bool {
-		svc.resolve(r.key.Key).RequireError("service_unavailable")
+		svc.Resolve(r.key.Key).RequireError("service_unavailable")
 		return strings.Contains(svc.Log.String(), "database set back")
 	})
 	r.requireStopped(svc)
-	r.restored()
+	r.Recovered()
 	said, err := r.recover(accept)
 	require.NoError(t, err)
 	require.Contains(t, said, "1 accounts may have lost changes")
 	svc.WaitReady()
-	require.NotNil(t, svc.principal(r.key.Key).RevokedAt)
-	require.Nil(t, svc.principal(r.kept.Key).RevokedAt)
+	require.NotNil(t, svc.Principal(r.key.Key).RevokedAt)
+	require.Nil(t, svc.Principal(r.kept.Key).RevokedAt)
 }
 
 // Another process made the revocation: only Redis tells this one about it.
 func TestFailoverIsNoticedByEveryProcess(t *testing.T) {
-	onProductionStores(t, func(t *testing.T, s *stores) {
-		var other *service
-		r, _ := newRevoked(t, s, func() { other = s.start(t) })
+	onProductionStores(t, func(t *testing.T, s *sitekit.Stores) {
+		var other *sitekit.Site
+		r, _ := newRevoked(t, s, func() { other = s.Serve(t) })
 		r.restore()
 		storetest.Eventually(t, "the service is connected to the replica", func() bool {
-			other.resolve(r.key.Key).RequireError("service_unavailable")
+			other.Resolve(r.key.Key).RequireError("service_unavailable")
 			return strings.Contains(other.Log.String(), "database set back")
 		})
 		r.requireStopped(other)
@@ -183,56 +181,56 @@ func TestFailoverIsNoticedByEveryProcess(t *testing.T) {
 
 // A repeated revocation is acknowledged only once Redis has the change that made it.
 func TestRevocationIsPublishedBeforeItIsAcknowledged(t *testing.T) {
-	onStores(t, func(t *testing.T, s *stores) {
-		svc := s.start(t)
-		key := svc.issue(nil)
+	onStores(t, func(t *testing.T, s *sitekit.Stores) {
+		svc := s.Serve(t)
+		key := svc.Issue("")
 		s.Stop()
-		svc.revoke(key.ID).RequireError("service_unavailable", "The change is saved")
+		svc.Revoke(key.ID).RequireError("service_unavailable", "The change is saved")
 		s.Start()
-		require.Equal(t, "revoked", servicetest.Read[api.ListedKey](svc.revoke(key.ID)).Status)
-		require.Regexp(t, `^[0-9a-f]{16}\.3\.`, s.newest(t))
+		require.Equal(t, "revoked", servicetest.Read[api.ListedKey](svc.Revoke(key.ID)).Status)
+		require.Regexp(t, `^[0-9a-f]{16}\.3\.`, newest(t, s))
 	})
 }
 
 // A program with write access to Redis can stop the service with a mark of the right form, and not
 // with anything else. An operator says that the marks are wrong.
 func TestForgedMarks(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
-		svc := s.start(t)
-		key := svc.issue(nil)
+	onBothStores(t, func(t *testing.T, s *sitekit.Stores) {
+		svc := s.Serve(t)
+		key := svc.Issue("")
 		for _, forged := range []string{strings.Repeat("9", 40_000), "", "x", "0000000000000001.1",
 			"0000000000000001.9223372036854775807.x", "nan", "\x00"} {
 			for _, field := range [][2]string{{counter.Epochs, counter.EpochsMark}, {counter.Marks, peer.Authquota},
 				{counter.Epochs, key.Account}} {
 				require.NoError(t, s.Client().HSet(t.Context(), field[0], field[1], forged).Err())
 			}
-			require.Equal(t, key.ID, svc.principal(key.Key).Key, "%.20q", forged)
-			servicetest.Read[api.ListedAccount](svc.change(key.Account, "grant", `{"tier":"developer"}`))
+			require.Equal(t, key.ID, svc.Principal(key.Key).Key, "%.20q", forged)
+			svc.Grant(key.Account, api.Developer)
 			require.True(t, svc.HasMetric(`store_set_back{store="authquota"} 0`))
 		}
 		require.NoError(t, s.Client().HSet(t.Context(), counter.Epochs, counter.EpochsMark, "0123456789abcdef.7.x").Err())
-		r := &revoked{stores: s, t: t, key: key}
+		r := &revoked{Stores: s, t: t, key: key}
 		r.requireStopped(svc)
 		_, err := r.recover(current)
 		require.NoError(t, err)
 		svc.WaitReady()
-		require.Equal(t, key.ID, svc.principal(key.Key).Key)
+		require.Equal(t, key.ID, svc.Principal(key.Key).Key)
 		storetest.Eventually(t, "the forged mark is replaced",
-			func() bool { return !strings.Contains(s.newest(t), "0123456789abcdef") })
+			func() bool { return !strings.Contains(newest(t, s), "0123456789abcdef") })
 	})
 }
 
 // Database and Redis are lost together. A gateway has seen the revocation.
 func TestRestoreOfBothStoresIsNoticedByAGateway(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onBothStores(t, func(t *testing.T, s *sitekit.Stores) {
 		r, svc := newRevoked(t, s)
-		seen := s.newest(t)
-		svc.stop()
+		seen := newest(t, s)
+		svc.Stop()
 		r.restore()
 		s.Flush()
-		svc = s.start(t)
+		svc = s.Serve(t)
 		present := func() servicetest.Response {
-			return svc.doAs(http.MethodGet, api.MarkPath+"?seen="+url.QueryEscape(seen), nil,
+			return servicetest.Send(t, http.MethodGet, svc.URL+api.MarkPath+"?seen="+url.QueryEscape(seen), nil,
 				http.Header{"Authorization": {"Bearer " + servicetest.Token(peer.Gateway)}})
 		}
 		present().RequireError("service_unavailable")
@@ -241,8 +239,8 @@ func TestRestoreOfBothStoresIsNoticedByAGateway(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, said, "2 accounts may have lost changes", "Redis does not know which")
 		svc.WaitReady()
-		require.NotNil(t, svc.principal(r.key.Key).RevokedAt)
-		require.NotNil(t, svc.principal(r.kept.Key).RevokedAt)
+		require.NotNil(t, svc.Principal(r.key.Key).RevokedAt)
+		require.NotNil(t, svc.Principal(r.kept.Key).RevokedAt)
 		require.Equal(t, http.StatusOK, present().Status, "the loss was accepted")
 	})
 }
@@ -250,13 +248,13 @@ func TestRestoreOfBothStoresIsNoticedByAGateway(t *testing.T) {
 // Database and Redis are lost together while no process of authquota runs. Gateways have put the
 // mark back into Redis.
 func TestServiceWaitsForTheMarksOfGateways(t *testing.T) {
-	onStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *sitekit.Stores) {
 		r, svc := newRevoked(t, s)
-		seen := s.newest(t)
-		svc.stop()
+		seen := newest(t, s)
+		svc.Stop()
 		r.restore()
 		s.Flush()
-		svc = s.run(t)
+		svc = s.Run(t)
 		require.NoError(t, s.Client().HSet(t.Context(), counter.Marks, peer.Authquota, seen).Err())
 		r.requireStopped(svc)
 	})
@@ -264,37 +262,35 @@ func TestServiceWaitsForTheMarksOfGateways(t *testing.T) {
 
 // No mark is remembered. After eleven minutes without a process, the database may be an old backup.
 func TestColdStart(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
-		at := begin
-		adjust := func(c *authquota.Config) { c.Now = func() time.Time { return at } }
-		svc := s.start(t, adjust)
-		key := svc.issue(nil)
+	onBothStores(t, func(t *testing.T, s *sitekit.Stores) {
+		svc, now := startAt(t, s, begin)
+		key := svc.Issue("")
 		storetest.Eventually(t, "a heartbeat",
-			func() bool { return s.number(t, "SELECT max(alive_at) FROM generations") > 0 })
-		svc.stop()
+			func() bool { return number(t, s, "SELECT max(alive_at) FROM generations") > 0 })
+		svc.Stop()
 
-		at = begin.Add(9 * time.Minute)
+		now.Advance(9 * time.Minute)
 		s.Flush()
-		svc = s.start(t, adjust)
-		require.Equal(t, key.ID, svc.principal(key.Key).Key)
+		svc = s.Serve(t, on(now))
+		require.Equal(t, key.ID, svc.Principal(key.Key).Key)
 		storetest.Eventually(t, "a heartbeat",
-			func() bool { return s.number(t, "SELECT max(alive_at) FROM generations") > begin.UnixMicro() })
-		svc.stop()
+			func() bool { return number(t, s, "SELECT max(alive_at) FROM generations") > begin.UnixMicro() })
+		svc.Stop()
 
-		at = at.Add(11 * time.Minute)
+		now.Advance(11 * time.Minute)
 		s.Flush()
-		svc = s.run(t, adjust)
-		r := &revoked{stores: s, t: t, key: key}
+		svc = s.Run(t, on(now))
+		r := &revoked{Stores: s, t: t, key: key}
 		r.requireStopped(svc)
 		_, err := r.recover(current)
 		require.NoError(t, err)
 		svc.WaitReady()
-		require.Equal(t, key.ID, svc.principal(key.Key).Key)
+		require.Equal(t, key.ID, svc.Principal(key.Key).Key)
 	})
 }
 
 // number returns the result of a query.
-func (s *stores) number(t *testing.T, query string) (n int64) {
+func number(t *testing.T, s *sitekit.Stores, query string) (n int64) {
 	t.Helper()
 	db := servicetest.OpenDatabase(t, s.Database)
 	defer db.Close()
@@ -305,33 +301,45 @@ func (s *stores) number(t *testing.T, query string) (n int64) {
 // An operator accepts the loss of what people did since the backup. Nothing that was used up works,
 // and each account is as closed or suspended as before.
 func TestAcceptedLossRevivesNothing(t *testing.T) {
-	onStores(t, func(t *testing.T, s *stores) {
-		svc, _ := s.startAt(t, begin)
-		var people []*browser
+	onStores(t, func(t *testing.T, s *sitekit.Stores) {
+		svc, now := startAt(t, s, begin)
+		var people []*testkit.Person
 		var keys []api.IssuedKey
 		for i := range 4 {
-			b := svc.browser()
-			b.signUp(fmt.Sprintf("person%d@example.org", i))
-			people, keys = append(people, b), append(keys, svc.issue(map[string]any{"account": b.Account}))
+			b := svc.SignUp(fmt.Sprintf("person%d@example.org", i))
+			people, keys = append(people, b), append(keys, svc.Issue(b.Account))
 		}
 		ada, bob, eve, dan := people[0], people[1], people[2], people[3]
-		link := ada.other().askFor("/account/forgot", ada.Email, "reset-password", 1)
-		svc.stop()
+		resetLink := func(n int) string {
+			ada.Other().Post("/account/forgot", "email", ada.Email)
+			return testkit.Links(s.Mail(t, ada.Email, "reset-password", n).Text)[0]
+		}
+		run := func() {
+			svc = s.Run(t, on(now))
+			for i, b := range people {
+				people[i].Browser = svc.Visit(b).Browser
+			}
+		}
+		link := resetLink(1)
+		svc.Stop()
 		restore := storetest.Backup(t, s.Database)
 
-		svc, _ = s.startAt(t, begin.Add(time.Minute))
-		ada.at(svc).Post("/account/sign-out").Leads("/account/sign-in")
-		reset := ada.at(svc).other()
-		form := reset.Get(link).Shows(http.StatusOK, "Choose a new password")
-		require.Equal(t, http.StatusSeeOther, reset.Post("/account/reset", "token", testkit.Token(form), "password",
-			"nineteen-quiet-bicycles").Status)
-		servicetest.Read[api.ListedAccount](svc.change(bob.Account, "suspend", `{"reason":"unpaid"}`))
-		eve.at(svc).Post("/account/security/close", "email", eve.Email).Leads("/account/sign-in")
-		svc.stop()
+		now.Advance(time.Minute)
+		run()
+		svc.WaitReady()
+		session := maps.Clone(ada.Cookies)
+		ada.Post("/account/sign-out").Leads("/account/sign-in")
+		form := ada.Get(link).Shows(http.StatusOK, "Choose a new password")
+		ada.Post("/account/reset", "token", testkit.Token(form), "password", "nineteen-quiet-bicycles").
+			Leads("/account/sign-in")
+		svc.Suspend(bob.Account, "unpaid")
+		eve.Post("/account/security/close", "email", eve.Email).Leads("/account/sign-in")
+		svc.Stop()
 		restore()
 
-		svc = s.run(t, func(c *authquota.Config) { c.Now = func() time.Time { return begin.Add(2 * time.Minute) } })
-		r := &revoked{stores: s, t: t, key: keys[0]}
+		now.Advance(time.Minute)
+		run()
+		r := &revoked{Stores: s, t: t, key: keys[0]}
 		for _, step := range []string{"INSERT ON generations", "DELETE ON claims", "UPDATE ON accounts",
 			"INSERT ON audit_log"} {
 			r.requireStopped(svc)
@@ -339,30 +347,29 @@ func TestAcceptedLossRevivesNothing(t *testing.T) {
 			_, err := r.recover(accept)
 			end()
 			require.ErrorContains(t, err, "nothing was decided, run it again", step)
-			svc.stop()
-			svc = s.run(t, func(c *authquota.Config) { c.Now = func() time.Time { return begin.Add(2 * time.Minute) } })
+			svc.Stop()
+			run()
 		}
 		r.requireStopped(svc)
 		said, err := r.recover(accept)
 		require.NoError(t, err)
 		require.Contains(t, said, "3 accounts may have lost changes")
 		svc.WaitReady()
+		ada.Cookies = session
 		for i, b := range people[:3] {
-			require.NotNil(t, svc.principal(keys[i].Key).RevokedAt)
-			b.at(svc).Get("/account").Leads("/account/sign-in") // the session ended
-			b.at(svc).other().Post("/account/sign-in", "email", b.Email, "password",
-				b.Password).Shows(http.StatusUnprocessableEntity)
+			require.NotNil(t, svc.Principal(keys[i].Key).RevokedAt)
+			b.Get("/account").Leads("/account/sign-in") // the session ended
+			b.Other().EnterPassword().Shows(http.StatusUnprocessableEntity)
 		}
-		require.True(t, svc.principal(keys[1].Key).Suspended)
-		require.NotNil(t, svc.shown(eve.Account).ClosedAt)
-		svc.browser().Get(link).Shows(http.StatusGone)
-		require.Zero(t, s.number(t, "SELECT count(*) FROM recovery_codes WHERE account_id <> '"+dan.Account+"'"))
-		require.Zero(t, s.number(t,
-			"SELECT count(*) FROM people WHERE totp_confirmed_at IS NOT NULL AND account_id <> '"+dan.Account+"'"))
+		require.True(t, svc.Principal(keys[1].Key).Suspended)
+		require.NotNil(t, svc.Account(eve.Account).ClosedAt)
+		svc.Visitor().Get(link).Shows(http.StatusGone)
+		for _, query := range []string{"recovery_codes WHERE", "people WHERE totp_confirmed_at IS NOT NULL AND"} {
+			require.Zero(t, number(t, s, "SELECT count(*) FROM "+query+" account_id <> '"+dan.Account+"'"))
+		}
 
-		require.Nil(t, svc.principal(keys[3].Key).RevokedAt)
-		dan.at(svc).Get("/account").Shows(http.StatusOK)
-		again := ada.at(svc).other().askFor("/account/forgot", ada.Email, "reset-password", 2)
-		ada.at(svc).other().Get(again).Shows(http.StatusOK, "Choose a new password")
+		require.Nil(t, svc.Principal(keys[3].Key).RevokedAt)
+		dan.Get("/account").Shows(http.StatusOK)
+		ada.Other().Get(resetLink(2)).Shows(http.StatusOK, "Choose a new password")
 	})
 }

@@ -4,11 +4,9 @@ import (
 	"io"
 	"mime"
 	"mime/multipart"
-	"mime/quotedprintable"
 	"net/http"
 	netmail "net/mail"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +20,7 @@ import (
 	"opportunity.internal/services/authquota/internal/courier"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/testkit"
+	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
 
 // by makes the service send through an SMTP server, on the test's clock.
@@ -44,33 +43,32 @@ var (
 // If a sender stops between sending and deleting, the mail is sent again as the same message; none
 // is lost.
 func TestAMailWhoseSenderDiedIsSentAgain(t *testing.T) {
-	onStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *sitekit.Stores) {
 		server, now := testkit.StartSMTP(t, testkit.SMTPKind{NoLogin: true}), servicetest.NewClock(begin)
-		first := s.start(t, by(server, "smtp://HOST", now))
+		first := s.Serve(t, by(server, "smtp://HOST", now))
 		release := server.Hold()
 		defer release()
-		s.post(t, now.Now(), welcome)
+		post(t, s, now.Now(), welcome)
 		storetest.Eventually(t, "arrived, not confirmed", func() bool { return len(server.Deliveries()) == 1 })
-		first.stop() // waits briefly for the reply
+		first.Stop() // waits briefly for the reply
 		release()
-		require.Equal(t, 1, s.waiting(t))
+		require.Equal(t, 1, waiting(t, s))
 
-		s.start(t, by(server, "smtp://HOST", now))
-		require.Len(t, server.Deliveries(), 1, "nobody takes it while the claim of the other may hold")
+		s.Serve(t, by(server, "smtp://HOST", now))
+		require.Len(t, server.Deliveries(), 1, "not sent while the claim of the other may hold")
 		now.Advance(5 * time.Minute)
-		storetest.Eventually(t, "sent again", func() bool { return s.waiting(t) == 0 })
+		storetest.Eventually(t, "sent again", func() bool { return waiting(t, s) == 0 })
 		sent := server.Deliveries()
 		require.Len(t, sent, 2)
-		require.Equal(t, readMail(t, sent[0].Raw).header.Get("Message-ID"), readMail(t, sent[1].Raw).header.Get("Message-ID"))
+		require.Equal(t, header(t, sent[0].Raw).Get("Message-ID"), header(t, sent[1].Raw).Get("Message-ID"))
 	})
 }
 
 // The service stays ready, because people who need neither mails nor authenticators are served.
 func TestReadinessReportsMailServerAndEncryptionKeys(t *testing.T) {
-	onStores(t, func(t *testing.T, s *stores) {
-		s.post(t, begin, welcome)
-		svc := s.start(t, func(c *authquota.Config) {
-			c.Now = servicetest.NewClock(begin).Now
+	onStores(t, func(t *testing.T, s *sitekit.Stores) {
+		post(t, s, begin, welcome)
+		svc, _ := startAt(t, s, begin, func(c *authquota.Config) {
 			c.Encryption, c.Mail.URL = []string{strings.Repeat("a1", 32)}, "smtp://127.0.0.1:1"
 		})
 		storetest.Eventually(t, "reported", func() bool {
@@ -84,137 +82,85 @@ func TestReadinessReportsMailServerAndEncryptionKeys(t *testing.T) {
 
 // A mail that cannot be decrypted does not block others, and waits for its key.
 func TestASealedMailWaitsForItsKey(t *testing.T) {
-	onStores(t, func(t *testing.T, s *stores) {
-		now := servicetest.NewClock(begin)
+	onStores(t, func(t *testing.T, s *sitekit.Stores) {
 		other := strings.Repeat("a1", 32)
-		svc := s.start(t, func(c *authquota.Config) { c.Now, c.Encryption = now.Now, []string{other} })
-		s.post(t, now.Now(), welcome)
+		svc, now := startAt(t, s, begin, func(c *authquota.Config) { c.Encryption = []string{other} })
+		post(t, s, now.Now(), welcome)
 		storetest.Eventually(t, "said",
 			func() bool { return strings.Contains(svc.Log.String(), "OPPORTUNITY_ENCRYPTION_KEYS") })
-		svc.stop()
-		s.start(t, func(c *authquota.Config) { c.Now, c.Encryption = now.Now, append([]string{other}, c.Encryption...) })
+		svc.Stop()
+		s.Serve(t, on(now), func(c *authquota.Config) { c.Encryption = append([]string{other}, c.Encryption...) })
 		now.Advance(time.Minute)
-		storetest.Eventually(t, "written", func() bool { return len(s.allMails(t)) == 1 })
+		s.Mail(t, welcome.To, welcome.Template, 1)
 	})
 }
 
 // post writes a mail to the outbox, due at a time.
-func (s *stores) post(t *testing.T, at time.Time, m mail.Message) {
+func post(t *testing.T, s *sitekit.Stores, at time.Time, m mail.Message) {
 	t.Helper()
 	db := testkit.Open(t, s.Database, func() time.Time { return at })
 	require.NoError(t, db.Change(t.Context(), func(tx *accountdb.Tx) error { return tx.Post(m) }))
 }
 
 // waiting returns the number of mails in the outbox.
-func (s *stores) waiting(t *testing.T) int {
+func waiting(t *testing.T, s *sitekit.Stores) int {
 	t.Helper()
-	n, _, err := s.open(t).PendingMails(t.Context())
+	n, _, err := s.Open(t).PendingMails(t.Context())
 	require.NoError(t, err)
 	return n
 }
 
-// received is a parsed mail.
-type received struct {
-	header        netmail.Header
-	subject       string
-	plain, html   string
-	name, raw, to string
-}
-
-func readMail(t *testing.T, raw string) received {
+func header(t *testing.T, raw string) netmail.Header {
 	t.Helper()
 	m, err := netmail.ReadMessage(strings.NewReader(raw))
 	require.NoError(t, err)
-	r := received{header: m.Header, raw: raw}
-	r.subject, err = new(mime.WordDecoder).DecodeHeader(m.Header.Get("Subject"))
-	require.NoError(t, err)
-	to, err := m.Header.AddressList("To")
-	require.NoError(t, err)
-	require.Len(t, to, 1)
-	r.to = to[0].Address
-	kind, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
-	require.NoError(t, err)
-	require.Equal(t, "multipart/alternative", kind)
-	parts := multipart.NewReader(m.Body, params["boundary"])
-	for _, want := range []struct {
-		kind string
-		into *string
-	}{{"text/plain", &r.plain}, {"text/html", &r.html}} { // clients prefer the last part
-		part, err := parts.NextRawPart()
-		require.NoError(t, err)
-		kind, params, err := mime.ParseMediaType(part.Header.Get("Content-Type"))
-		require.NoError(t, err)
-		require.Equal(t, want.kind, kind)
-		require.Equal(t, "utf-8", strings.ToLower(params["charset"]))
-		require.Equal(t, "quoted-printable", part.Header.Get("Content-Transfer-Encoding"))
-		text, err := io.ReadAll(quotedprintable.NewReader(part))
-		require.NoError(t, err)
-		*want.into = strings.ReplaceAll(string(text), "\r\n", "\n")
-	}
-	_, err = parts.NextPart()
-	require.ErrorIs(t, err, io.EOF)
-	return r
-}
-
-// mails returns the mails written to files, oldest first, without those that confirm an address:
-// signing up sends them.
-func (s *stores) mails(t *testing.T) (mails []received) {
-	t.Helper()
-	for _, m := range s.allMails(t) {
-		if !strings.Contains(m.name, "-confirm-address-") {
-			mails = append(mails, m)
-		}
-	}
-	return mails
-}
-
-func (s *stores) allMails(t *testing.T) (all []received) {
-	t.Helper()
-	names, err := filepath.Glob(filepath.Join(s.mailbox, "*.eml"))
-	require.NoError(t, err)
-	for _, name := range names {
-		raw, err := os.ReadFile(name)
-		require.NoError(t, err)
-		r := readMail(t, string(raw))
-		r.name = filepath.Base(name)
-		text, err := os.ReadFile(strings.TrimSuffix(name, ".eml") + ".txt")
-		require.NoError(t, err)
-		require.Contains(t, string(text), "To: "+r.to+"\nSubject: ")
-		all = append(all, r)
-	}
-	return all
+	return m.Header
 }
 
 func TestMailsBecomeFiles(t *testing.T) {
-	onStores(t, func(t *testing.T, s *stores) {
-		now := time.Date(2026, 11, 20, 10, 0, 0, 250_000_000, time.UTC)
-		svc, _ := s.startAt(t, now.Add(time.Minute)) // the courier gives old mails up
+	onStores(t, func(t *testing.T, s *sitekit.Stores) {
+		now := begin.Add(250 * time.Millisecond)
+		svc, _ := startAt(t, s, now.Add(time.Minute)) // the courier gives old mails up
 		link := "https://api.example/account/confirm?token=a-secret-of-onemail&more=1"
-		s.post(t, now.Add(time.Second), mail.Message{
+		post(t, s, now, mail.Message{
 			To: "ada@example.org", Template: "key-request-approved", Data: map[string]string{
 				"use_case": "journal d’été\r\nBcc: bob@example.org", "link": link,
 			},
 		})
-		s.post(t, now, mail.Message{
-			To: "ada@example.org", Template: "confirm-address", Data: map[string]string{"link": link},
-		})
-		storetest.Eventually(t, "written", func() bool { return len(s.allMails(t)) == 2 && s.waiting(t) == 0 })
+		written := s.Mail(t, "ada@example.org", "key-request-approved", 1)
+		name := written.File
+		require.Regexp(t, `/20261120T100000\.250000Z-key-request-approved-[0-9a-f]{32}\.eml$`, name)
+		require.Contains(t, written.Text, "journal d’été  Bcc: bob@example.org")
+		require.Contains(t, written.Text, "\n"+link+"\n")
 
-		first, second := s.allMails(t)[0], s.allMails(t)[1]
-		require.Regexp(t, `^20261120T100000\.250000Z-confirm-address-[0-9a-f]{32}\.eml$`, first.name)
-		require.Equal(t, "Confirm your email address", first.subject)
-		require.Equal(t, "ada@example.org", first.to)
-		require.Equal(t, `"Opportunity Data API" <no-reply@api.example>`, first.header.Get("From"))
-		require.Equal(t, "Fri, 20 Nov 2026 10:00:00 +0000", first.header.Get("Date"))
-		require.Equal(t, "<mail_"+first.name[len("20261120T100000.250000Z-confirm-address-"):len(first.name)-len(
-			".eml")]+"@api.example>", first.header.Get("Message-ID"))
-		require.Equal(t, "auto-generated", first.header.Get("Auto-Submitted"))
-		require.Contains(t, first.plain, "\n"+link+"\n")
-		require.Contains(t, first.html, `href="`+strings.ReplaceAll(link, "&", "&amp;")+`"`)
-		require.Contains(t, second.plain, "journal d’été  Bcc: bob@example.org")
-		require.Empty(t, second.header.Get("Bcc"))
+		raw, err := os.ReadFile(name)
+		require.NoError(t, err)
+		m, err := netmail.ReadMessage(strings.NewReader(string(raw)))
+		require.NoError(t, err)
+		for field, want := range map[string]string{
+			"From": `"Opportunity Data API" <no-reply@api.example>`, "To": "<ada@example.org>", "Bcc": "",
+			"Date": "Fri, 20 Nov 2026 10:00:00 +0000", "Auto-Submitted": "auto-generated",
+			"Message-ID": "<mail_" + name[len(name)-36:len(name)-4] + "@api.example>", "Subject": "Your key is ready",
+		} {
+			require.Equal(t, want, m.Header.Get(field), field)
+		}
+		kind, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
+		require.NoError(t, err)
+		require.Equal(t, "multipart/alternative", kind)
+		parts := multipart.NewReader(m.Body, params["boundary"])
+		for _, want := range [][2]string{{"text/plain", written.Text},
+			{"text/html", `href="` + strings.ReplaceAll(link, "&", "&amp;") + `"`}} { // clients prefer the last part
+			part, err := parts.NextPart()
+			require.NoError(t, err)
+			require.Equal(t, want[0]+"; charset=UTF-8", part.Header.Get("Content-Type"))
+			text, err := io.ReadAll(part)
+			require.NoError(t, err)
+			require.Contains(t, strings.ReplaceAll(string(text), "\r\n", "\n"), want[1])
+		}
+		_, err = parts.NextPart()
+		require.ErrorIs(t, err, io.EOF)
 
-		file, err := os.Stat(filepath.Join(s.mailbox, first.name))
+		file, err := os.Stat(name)
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o600), file.Mode().Perm())
 		require.Contains(t, svc.Log.String(), "mail written to a file, not sent")
@@ -222,9 +168,8 @@ func TestMailsBecomeFiles(t *testing.T) {
 			require.NotContains(t, svc.Log.String(), private)
 		}
 		storetest.Eventually(t, "counted", func() bool {
-			metrics := svc.Metrics()
-			return strings.Contains(metrics, "authquota_mails_pending 0") &&
-				strings.Contains(metrics, `authquota_mails_sent_total{template="confirm-address"} 1`)
+			return svc.HasMetric("authquota_mails_pending 0") &&
+				svc.HasMetric(`authquota_mails_sent_total{template="key-request-approved"} 1`)
 		})
 	})
 }

@@ -76,6 +76,6 @@ func start(r *service.Runtime, cfg Config) error {
 	r.WatchPeer(peer.History, cfg.HistoryURL, cfg.Tokens)
 	r.Go("summaries", func(ctx context.Context) error { return copied.Follow(ctx, r.Log, r.Registry) })
 	r.Every(service.Loop{Name: "freshness sample", Interval: sampleInterval, Do: work.SampleFreshness})
-	r.Every(service.Loop{Name: "snapshot", Interval: snapshot.PollInterval, Do: live.Poll})
+	r.Every(service.Loop{Name: "snapshot", Interval: snapshot.PollInterval, Wake: listings.Changed, Do: live.Poll})
 	return nil
 }

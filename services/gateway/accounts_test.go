@@ -1,9 +1,7 @@
 package gateway_test
 
 import (
-	"context"
 	"maps"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,38 +10,9 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
-	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/gateway"
 )
-
-// After data loss in Redis the counters are loaded from the ledger, so the used quota stays used.
-func TestRedisFlushKeepsUsedQuota(t *testing.T) {
-	w := newEnvironment(t)
-	replicas := []replica{w.start(), w.start()}
-	key := w.authquota.issue("acc_a", api.Limits{PerMinute: 100, PerDay: 10})
-	for range 10 {
-		require.Equal(t, 200, replicas[0].get(t, key).status)
-	}
-	w.authquota.set(func() {
-		w.authquota.ledger = map[string]any{counter.ServiceField: 10, "acc_a": 10, "acc_z": 0}
-	})
-	w.redis.Flush()
-	for _, r := range replicas {
-		a := r.get(t, key)
-		require.Equal(t, "daily_limit_reached", a.code(t))
-		require.Equal(t, "0", a.header.Get("X-RateLimit-Remaining"))
-	}
-	calls, all := w.charged("acc_a")
-	require.Equal(t, []int{10, 10}, []int{calls, all})
-
-	ctx := context.Background()
-	keys := w.counters.Scan(ctx, 0, "*", 100).Iterator()
-	for keys.Next(ctx) {
-		require.Positive(t, w.counters.PTTL(ctx, keys.Val()).Val(), "key %s does not expire", keys.Val())
-		require.True(t, strings.HasPrefix(keys.Val(), counter.Tag))
-	}
-}
 
 // While Redis is stopped, calls get 503. Service resumes automatically.
 func TestRedisStopped(t *testing.T) {
@@ -80,28 +49,3 @@ func newClock() *clock {
 func (c *clock) now() time.Time             { return time.Unix(0, c.nanos.Load()) }
 func (c *clock) advance(d time.Duration)    { c.nanos.Add(int64(d)) }
 func (c *clock) config(cfg *gateway.Config) { cfg.Now, cfg.RedisNow = c.now, c.now }
-
-// While authquota is unavailable over midnight, keys that were resolved before work on every
-// gateway, and the account has its quota once on each of the two days.
-func TestMidnightWithoutAuthquota(t *testing.T) {
-	w, c := newEnvironment(t), newClock()
-	midnight := c.now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
-	at := func(since time.Duration) { c.advance(midnight.Add(since).Sub(c.now())) }
-	at(-10 * time.Minute)
-	replicas := []replica{w.start(c.config), w.start(c.config)}
-	const perDay = 20
-	key, admitted := w.authquota.issue("acc_a", api.Limits{PerMinute: 1000, PerDay: perDay}), [2]int{}
-	for since := -2 * time.Minute; since < 2*time.Minute; since += 10 * time.Second {
-		at(since)
-		for _, r := range replicas {
-			a := r.get(t, key)
-			if a.status == 200 {
-				admitted[map[bool]int{true: 1}[since >= 0]]++
-				continue
-			}
-			require.Equal(t, "daily_limit_reached", a.code(t), "at %v", c.now())
-		}
-		w.authquota.set(func() { w.authquota.down = true })
-	}
-	require.Equal(t, [2]int{perDay, perDay}, admitted)
-}

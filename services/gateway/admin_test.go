@@ -85,54 +85,24 @@ func TestReadyOnceRedisWasReached(t *testing.T) {
 	require.Equal(t, 200, status())
 }
 
+// Package admin tests the table of endpoints, and package proxy which headers pass.
 func TestOperatorAPI(t *testing.T) {
 	w, gw, _ := startWithKey(t)
-	echo := func(name string) http.HandlerFunc {
-		return func(rw http.ResponseWriter, r *http.Request) {
-			body, _ := io.ReadAll(r.Body)
-			rw.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(rw).Encode(map[string]any{"service": name, "method": r.Method, "uri": r.RequestURI,
-				"header": r.Header, "body": len(body)})
-		}
-	}
-	w.catalog.respondWith(echo("catalog"))
-	w.history.respondWith(echo("history"))
-	type echoed struct {
-		Service, Method, URI string
-		Header               http.Header
-		Body                 any
-	}
-	for path, service := range map[string]string{
-		"/operator/v1/listings/import": "catalog", "/operator/v1/events/append": "history",
-		// authquota
-		"/operator/v1/keys?account=a": "", "/operator/v1/accounts/acc_a/grant": "", "/operator/v1/keys/import?limit=1": "",
-	} {
-		big := strings.Repeat("x", 1<<20)
-		a := gw.operate(t, "POST", path, annsToken, http.Header{"X-Opportunity-Actor": {"mallory"},
-			"Content-Type":         {"application/x-ndjson"},
-			"X-Opportunity-Caller": {"{}"}, "Cookie": {"a=b"}}, strings.NewReader(big))
+	big := strings.Repeat("x", 1<<20)
+	for path, service := range map[string]*service{"/operator/v1/listings/import": w.catalog,
+		"/operator/v1/events/append": w.history} {
+		a := gw.operate(t, "POST", path, annsToken, http.Header{api.ActorHeader: {"mallory"}, "Cookie": {"a=b"}},
+			strings.NewReader(big))
 		require.Equal(t, 200, a.status, a.body)
-		require.Len(t, a.header.Values("X-Request-Id"), 1)
-		var got echoed
-		require.NoError(t, json.Unmarshal([]byte(a.body), &got))
-		require.Equal(t, service, got.Service)
-		require.Equal(t, path, got.URI)
+		got := service.requests()[0]
+		require.Equal(t, path, got.RequestURI)
 		require.Equal(t, "ann", got.Header.Get(api.ActorHeader), "actor of a named token")
 		require.Equal(t, "Bearer "+servicetest.Token(peer.Gateway), got.Header.Get("Authorization"))
-		require.Equal(t, "application/x-ndjson", got.Header.Get("Content-Type"))
-		require.Empty(t, got.Header.Get(api.CallerHeader))
 		require.Empty(t, got.Header.Get("Cookie"))
-		if service != "" {
-			require.EqualValues(t, len(big), got.Body)
-		}
+		require.Equal(t, big, service.bodies()[0])
 	}
-	var got echoed
-	a := gw.operate(t, "GET", "/operator/v1/listings/export", sharedToken, http.Header{"X-Opportunity-Actor": {"bob"}},
-		nil)
-	require.NoError(t, json.Unmarshal([]byte(a.body), &got))
-	require.Equal(t, "operator (bob)", got.Header.Get(api.ActorHeader),
-		"a name is added to that of a shared token, and never replaces it")
-
+	a := gw.operate(t, "GET", "/operator/v1/keys?account=a", sharedToken, http.Header{api.ActorHeader: {"bob"}}, nil)
+	require.Contains(t, a.body, "operator (bob)", "a name is added to that of a shared token, and never replaces it")
 	for path, code := range map[string]problem.Code{
 		"/operator/v1/keys/../../internal/v1/principals": problem.NotFound, "/operator/v1//keys": problem.NotFound,
 		"/operator/v1/keys/%2e%2e/%2e%2e/x": problem.NotFound, "/internal/v1/principals": problem.NotFound,
@@ -140,9 +110,6 @@ func TestOperatorAPI(t *testing.T) {
 	} {
 		require.Equal(t, string(code), gw.operate(t, "POST", path, servicetest.Token(peer.Gateway), nil, nil).code(t), path)
 	}
-	w.history.Close()
-	a = gw.operate(t, "POST", "/operator/v1/events/append", annsToken, nil, nil)
-	require.Equal(t, "service_unavailable", a.code(t))
 	for _, secret := range []string{annsToken, sharedToken, servicetest.Token(peer.Gateway)} {
 		require.NotContains(t, w.log.String(), secret)
 	}
@@ -151,11 +118,7 @@ func TestOperatorAPI(t *testing.T) {
 // A truncated response to an operator is logged as JSON by the gateway.
 func TestTruncatedOperatorResponseIsLogged(t *testing.T) {
 	w, gw, _ := startWithKey(t)
-	w.catalog.respondWith(func(rw http.ResponseWriter, _ *http.Request) {
-		rw.Header().Set("Content-Length", "100000")
-		_, _ = io.WriteString(rw, strings.Repeat(" ", 50000))
-		panic(http.ErrAbortHandler)
-	})
+	w.catalog.respondWith(truncated)
 	_, err := replica{url: gw.admin}.try(request{path: "/operator/v1/listings/export",
 		header: http.Header{"Authorization": {"Bearer " + annsToken}}})
 	require.Error(t, err)

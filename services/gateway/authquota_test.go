@@ -3,7 +3,6 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -29,21 +28,18 @@ type fakeAuthquota struct {
 	t        testing.TB
 	counters *redis.Client
 
-	mu           sync.Mutex
-	byDigest     map[string]*api.Principal
-	digests      []string       // keys of byDigest in the order of addition
-	unlisted     bool           // the list of digests is unavailable
-	ledger       map[string]any // by account
-	lookups      int
-	pages        []*http.Request // received page requests
-	forms        []string        // bodies of pages
-	page         http.HandlerFunc
-	usage        map[usageKey]int // received calls
-	batches      map[string]int   // received copies of each batch, by id
-	shared       api.SharedSettings
-	logged       []api.LoggedRequest
-	losesReplies bool // accepts usage batches without a reply
-	down         bool
+	mu       sync.Mutex
+	byDigest map[string]*api.Principal
+	digests  []string       // keys of byDigest in the order of addition
+	ledger   map[string]any // by account
+	lookups  int
+	pages    []*http.Request // received page requests
+	forms    []string        // bodies of pages
+	page     http.HandlerFunc
+	usage    map[usageKey]int // received calls
+	shared   api.SharedSettings
+	logged   []api.LoggedRequest
+	down     bool
 }
 
 type usageKey struct {
@@ -53,9 +49,8 @@ type usageKey struct {
 
 func newAuthquota(t testing.TB, counters *redis.Client) *fakeAuthquota {
 	a := &fakeAuthquota{t: t, counters: counters, byDigest: map[string]*api.Principal{}, usage: map[usageKey]int{},
-		batches: map[string]int{},
-		ledger:  map[string]any{counter.ServiceField: 0},
-		shared:  api.SharedSettings{Tiers: api.DefaultLimits(), Peppers: apikey.Fingerprints([][]byte{pepper})},
+		ledger: map[string]any{counter.ServiceField: 0},
+		shared: api.SharedSettings{Tiers: api.DefaultLimits(), Peppers: apikey.Fingerprints([][]byte{pepper})},
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /internal/v1/principals", a.principal)
@@ -130,7 +125,7 @@ func (a *fakeAuthquota) keyDigests(w http.ResponseWriter, r *http.Request) {
 	after, _ := strconv.Atoi(r.URL.Query().Get("after"))
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.down || a.unlisted {
+	if a.down {
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
@@ -167,7 +162,6 @@ func (a *fakeAuthquota) settings(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(a.shared)
 }
 
-// acceptUsage counts a batch once, by its id.
 func (a *fakeAuthquota) acceptUsage(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -178,16 +172,10 @@ func (a *fakeAuthquota) acceptUsage(w http.ResponseWriter, r *http.Request) {
 	if !a.reads(w, r, &batch) {
 		return
 	}
-	a.batches[batch.ID]++
-	if a.batches[batch.ID] == 1 {
-		for _, t := range batch.Counts {
-			a.usage[usageKey{t.Day, t.Key, t.Outcome}] += t.Calls
-		}
-		a.logged = append(a.logged, batch.Requests...)
+	for _, t := range batch.Counts {
+		a.usage[usageKey{t.Day, t.Key, t.Outcome}] += t.Calls
 	}
-	if a.losesReplies {
-		panic(http.ErrAbortHandler)
-	}
+	a.logged = append(a.logged, batch.Requests...)
 	w.WriteHeader(http.StatusNoContent)
 }
 
@@ -199,19 +187,6 @@ func (a *fakeAuthquota) usageOf(key string) map[api.CallOutcome]int {
 	for k, calls := range a.usage {
 		if k.key == key {
 			out[k.outcome] += calls
-		}
-	}
-	return out
-}
-
-// loggedOf returns the number of logged requests of a key by status and error code.
-func (a *fakeAuthquota) loggedOf(key string) map[string]int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	out := map[string]int{}
-	for _, r := range a.logged {
-		if r.Key == key {
-			out[fmt.Sprint(r.Status, " ", r.Code)]++
 		}
 	}
 	return out

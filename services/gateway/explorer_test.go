@@ -16,6 +16,14 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 )
 
+// html returns a handler that responds with a page.
+func html(body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = io.WriteString(w, body)
+	}
+}
+
 const explorerForm = api.ExplorerPath + "/listOpportunities"
 
 // explore submits a form of the explorer, for which authquota names the call c. It returns the
@@ -25,7 +33,7 @@ func (w *environment) explore(gw replica, c api.ExplorerCall) (response, api.Exp
 	w.authquota.set(func() {
 		w.authquota.page = func(rw http.ResponseWriter, r *http.Request) {
 			if r.Header.Get(api.ExplorerHeader) != "" {
-				html(http.StatusOK, "result", nil)(rw, r)
+				html("result")(rw, r)
 				return
 			}
 			text, err := json.Marshal(c)
@@ -97,74 +105,6 @@ func TestExplorerMakesTheCall(t *testing.T) {
 	calls, all := w.charged("acc_a")
 	require.Equal(t, []int{1, 1}, []int{calls, all})
 	require.Equal(t, map[api.CallOutcome]int{api.CallServed: 1}, w.authquota.usageOf("key_acc_a"))
-}
-
-func TestExplorerRejectsLikeTheAPI(t *testing.T) {
-	w := newEnvironment(t)
-	gw, end := w.startAndStop()
-	past, one := time.Now().Add(-time.Second), api.Limits{PerMinute: 9, PerDay: 1}
-	for name, c := range map[string]struct {
-		limits  api.Limits
-		adjust  func(*api.Principal)
-		target  string
-		service http.HandlerFunc
-		earlier int // calls before
-		status  int
-		code    string
-		charged int // of all calls
-		outcome api.CallOutcome
-	}{
-		"subscription": {limits: developer, service: respond(402, `{"error":{"code":"subscription_required"}}`), status: 402,
-			code: "subscription_required", outcome: api.CallSubscriptionRequired},
-		"not_found": {limits: developer, service: respond(404, `{"error":{"code":"not_found"}}`), status: 404,
-			code: "not_found", charged: 1, outcome: api.CallNotFound},
-		"truncated": {limits: developer, service: truncated, status: 503, code: "service_unavailable",
-			outcome: api.CallFailed},
-		"minute": {limits: api.Limits{PerMinute: 1, PerDay: 9}, earlier: 1, status: 429, code: "minute_limit_reached",
-			charged: 1, outcome: api.CallMinuteLimitReached},
-		"day": {limits: one, earlier: 1, status: 429, code: "daily_limit_reached", charged: 1,
-			outcome: api.CallDailyLimitReached},
-		"revoked": {limits: developer, adjust: func(p *api.Principal) { p.RevokedAt = &past }, status: 401,
-			code: "revoked_api_key", outcome: api.CallRevokedAPIKey},
-		"suspended": {limits: developer, adjust: func(p *api.Principal) { p.Suspended = true }, status: 403,
-			code: "account_suspended", outcome: api.CallAccountSuspended},
-		// The account changed after authquota read the key: a revocation, for example.
-		"outdated": {limits: developer, adjust: func(p *api.Principal) { p.Epoch-- }, status: 503,
-			code: "service_unavailable", outcome: api.CallFailed},
-		"other_path": {limits: developer, target: "/account/keys", status: 404, code: "not_found"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			call := api.ExplorerCall{Principal: w.principal("acc_"+name, c.limits), Target: "/api/v1/opportunities"}
-			w.catalog.respondWith(c.service)
-			for range c.earlier {
-				_, result := w.explore(gw, call)
-				require.Equal(t, http.StatusOK, result.Status)
-			}
-			if c.adjust != nil {
-				c.adjust(&call.Principal)
-			}
-			if c.target != "" {
-				call.Target = c.target
-			}
-			a, result := w.explore(gw, call)
-			require.Equal(t, http.StatusOK, a.status)
-			require.Equal(t, c.status, result.Status)
-			require.Equal(t, c.code, response{body: string(result.Body)}.code(t))
-			if c.status == http.StatusTooManyRequests {
-				require.NotEmpty(t, result.Value("Retry-After"))
-				require.NotEmpty(t, result.Value("X-RateLimit-Remaining"))
-			}
-			require.Equal(t, c.charged > c.earlier, result.Charged)
-			calls, _ := w.charged("acc_" + name)
-			require.Equal(t, c.charged, calls)
-		})
-	}
-	end()
-	require.Equal(t, map[api.CallOutcome]int{api.CallServed: 1, api.CallDailyLimitReached: 1},
-		w.authquota.usageOf("key_acc_day"))
-	require.Equal(t, map[api.CallOutcome]int{api.CallAccountSuspended: 1}, w.authquota.usageOf("key_acc_suspended"))
-	require.Equal(t, map[api.CallOutcome]int{api.CallFailed: 1}, w.authquota.usageOf("key_acc_truncated"))
-	require.Empty(t, w.authquota.usageOf("key_acc_other_path"))
 }
 
 // truncated responds with the start of a body.

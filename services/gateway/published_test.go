@@ -11,23 +11,16 @@ import (
 	"opportunity.internal/services/gateway"
 )
 
+// Package docsite tests the pages.
 func TestOperatorTexts(t *testing.T) {
 	terms := filepath.Join(t.TempDir(), "terms.md")
 	require.NoError(t, os.WriteFile(terms, []byte("# Our terms\n"), 0o600))
-	w := newEnvironment(t)
-	gw := w.start(func(c *gateway.Config) {
+	gw := newEnvironment(t).start(func(c *gateway.Config) {
 		c.TermsFile, c.TermsVersion, c.Contact, c.SecurityContact = terms, "7", "help@api.example", "security@api.example"
 	})
-	a := gw.do(t, request{path: "/terms"})
-	require.Equal(t, 200, a.status)
-	require.Contains(t, a.body, "Our terms")
-	require.Contains(t, a.body, "Version 7")
-	require.Contains(t, gw.do(t, request{path: "/privacy"}).body, "data that this installation stores")
+	require.Regexp(t, "Our terms(.|\n)*Version 7(.|\n)*mailto:help@api.example", gw.do(t, request{path: "/terms"}).body)
 	require.Contains(t, gw.do(t, request{path: "/.well-known/security.txt"}).body,
 		"Contact: mailto:security@api.example\n")
-	require.Equal(t, 404, w.start().do(t, request{path: "/.well-known/security.txt"}).status,
-		"security.txt without a contact")
-	require.Zero(t, w.authquota.lookupCount(), "key lookups")
 }
 
 func TestOperatorTextSettings(t *testing.T) {

@@ -54,33 +54,22 @@ func TestPermalinkOfARecord(t *testing.T) {
 	require.Equal(t, 200, free.status)
 	require.Equal(t, "public, max-age=5", free.header.Get("Cache-Control"))
 	require.Contains(t, free.header.Get("Content-Security-Policy"), "default-src 'none'")
-	for _, text := range []string{
-		"&lt;b&gt;Name&lt;/b&gt;", "secret summary", "secret-source", "Residents of CA", event.ID,
-		"opportunity-data verify free-one",
-		", record reviewed 2026-11-20, retrieved 2026-11-20, ",
-	} {
+	for _, text := range []string{"&lt;b&gt;Name&lt;/b&gt;", "secret summary", "secret-source", "Residents of CA", event.ID,
+		"opportunity-data verify free-one", ", record reviewed 2026-11-20, retrieved 2026-11-20, "} {
 		require.Contains(t, free.body, text)
 	}
 	require.NotContains(t, free.body, "javascript:")
 	other := gw.do(t, request{path: "/records/other"})
 	require.Equal(t, 200, other.status)
-	// with its id, anyone could read the event
-	for _, text := range []string{"secret", "Residents of", event.ID} {
+	for _, text := range []string{"secret", "Residents of", event.ID} { // with its id, anyone could read the event
 		require.NotContains(t, other.body, text)
 	}
-	bundle := gw.do(t, request{path: "/records/free-one/event?a=b"})
-	require.Equal(t, "public, max-age=5", bundle.header.Get("Cache-Control"))
-	require.Equal(t, "the proof\n", bundle.body)
-	require.Equal(t, "text/plain; charset=utf-8", bundle.header.Get("Content-Type"))
+	proof := gw.do(t, request{path: "/records/free-one/event?a=b"})
+	require.Equal(t, "public, max-age=5", proof.header.Get("Cache-Control"))
+	require.Equal(t, "the proof\n", proof.body)
 	for _, path := range []string{"/records/other/event", "/records/private", "/records/private/event"} {
 		require.Equal(t, "not_found", gw.do(t, request{path: path}).code(t), path)
 	}
-	for _, path := range []string{"/records/", "/records/a%2Fb", "/records/.."} {
-		require.Equal(t, 404, gw.do(t, request{path: path}).status, path)
-	}
-	require.Contains(t, gw.do(t, request{path: "/records/private", header: http.Header{"Accept": {"text/html"}}}).body,
-		"<h1>Not Found</h1>")
-	require.Equal(t, 405, gw.do(t, request{method: http.MethodPost, path: "/records/free-one"}).status)
-	w.catalog.respondWith(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	w.catalog.respondWith(truncated)
 	require.Equal(t, "service_unavailable", gw.do(t, request{path: "/records/free-one"}).code(t))
 }

@@ -1,12 +1,14 @@
 package desk
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"path"
 	"strings"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
+	"opportunity.internal/cmd/opportunity/internal/desk/forms"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/api"
 )
@@ -16,73 +18,67 @@ import (
 type action struct {
 	confirm
 
-	prepare func(d *Desk, v *visit, c *confirm) error // completes the page; nil if it is complete
-	do      func(d *Desk, v *visit, id, reason string) (view, error)
+	prepare func(v *visit, c *confirm) error // completes the page; nil if it is complete
+	do      func(v *visit, id, reason string) (view, error)
 }
 
 // confirm is a page that shows the consequences of an action before it happens.
 type confirm struct {
 	ID, Action, Button string
-	Text               []string
+	Text               string
 	Candidate          *api.Candidate // its checklist; nil if it is none
-	Lane               bool           // go on with the next candidate
 	Preview            string         // response that consumers will get
 	Danger             bool
 	Reason             bool       // ask for a reason
 	Given              string     // reason that is preset
 	Tiers              []api.Tier // to choose from
-	Hidden             map[string]string
-	IDs                []string // of several records
-	Back               string   // page to go back to
+	Hidden             url.Values // further fields of the form
+	Back               string     // page to go back to
 	Rejected           []api.RejectedLine
 }
 
 // actions has each action by the first and the last part of its path.
 func actions() map[string]action {
 	return map[string]action{
-		"records/publish": {confirm{Button: "Publish record"}, (*Desk).preparePublish, (*Desk).publish},
-		"records/withdraw": {confirm{Button: "Withdraw record", Danger: true, Reason: true, Text: []string{
-			"Consumers get this response for the record, as if it had never existed. " +
-				"Its history stays, and you can publish it again.",
-		}}, (*Desk).prepareWithdraw, (*Desk).withdraw},
-		"records/propose-withdrawal": {confirm{Button: "Propose withdrawal", Reason: true, Text: []string{
-			"A publisher decides. Until then, consumers see the record as before.",
-		}}, nil, (*Desk).decideWithdrawal},
-		"records/decline-withdrawal": {confirm{Button: "Keep record public", Reason: true, Text: []string{
-			"The proposal to withdraw the record ends. The log keeps your reason.",
-		}}, nil, (*Desk).decideWithdrawal},
-		"requests/approve": {confirm{Button: "Approve request", Text: []string{
-			"The person gets a mail and can collect the key. The key has the account's tier.",
-		}}, nil, (*Desk).decide},
-		"requests/decline": {confirm{Button: "Decline request", Danger: true, Reason: true, Text: []string{
-			"The person gets a mail that quotes your reason. The decision is final; they can send another request.",
-		}}, nil, (*Desk).decide},
-		"accounts/suspend": {confirm{Button: "Suspend account", Danger: true, Reason: true, Text: []string{
-			"The next request with any of its keys is rejected with 403. The owner gets a mail that quotes your reason.",
-		}}, nil, (*Desk).suspend},
-		"accounts/resume": {confirm{Button: "Resume account", Reason: true, Text: []string{
-			"Its keys work again from the next request on. The owner gets a mail. The audit log keeps your reason.",
-		}}, nil, (*Desk).suspend},
-		"accounts/grant": {confirm{Button: "Grant tier", Tiers: verbs.Tiers(), Text: []string{
-			"The tier applies from the next request on. Requests charged today still count.",
-		}}, nil, (*Desk).grant},
-		"keys/revoke": {confirm{Button: "Revoke key", Danger: true, Text: []string{
-			"The next request with this key is rejected with 401. This cannot be undone. The owner gets a mail.",
-		}}, (*Desk).prepareRevoke, (*Desk).revoke},
+		"records/publish": {confirm{Button: "Publish record"}, preparePublish, publish},
+		"records/withdraw": {confirm{Button: "Withdraw record", Danger: true, Reason: true,
+			Text: "Consumers get this response for the record, as if it had never existed. " +
+				"Its history stays, and you can publish it again."}, prepareWithdraw, withdraw},
+		"records/propose-withdrawal": {confirm{Button: "Propose withdrawal", Reason: true,
+			Text: "A publisher decides. Until then, consumers see the record as before."},
+			nil, send(adminapi.ProposeWithdrawal, recordPath, "A publisher decides about the withdrawal.")},
+		"records/decline-withdrawal": {confirm{Button: "Keep record public", Reason: true,
+			Text: "The proposal to withdraw the record ends. The log keeps your reason."},
+			nil, send(adminapi.DeclineWithdrawal, func(string) string { return "/withdrawals" }, "The record stays public.")},
+		"requests/approve": {confirm{Button: "Approve request",
+			Text: "The person gets a mail and can collect the key. The key has the account's tier."},
+			nil, decide(adminapi.ApproveKeyRequest)},
+		"requests/decline": {confirm{Button: "Decline request", Danger: true, Reason: true,
+			Text: "The person gets a mail that quotes your reason. The decision is final; they can send another request."},
+			nil, decide(adminapi.DeclineKeyRequest)},
+		"accounts/suspend": {confirm{Button: "Suspend account", Danger: true, Reason: true,
+			Text: "The next request with any of its keys is rejected with 403. The owner gets a mail that quotes your reason."},
+			nil, send(adminapi.SuspendAccount, accountPath, "The account is suspended.")},
+		"accounts/resume": {confirm{Button: "Resume account", Reason: true,
+			Text: "Its keys work again from the next request on. The owner gets a mail. The audit log keeps your reason."},
+			nil, send(adminapi.ResumeAccount, accountPath, "The account works again.")},
+		"accounts/grant": {confirm{Button: "Grant tier", Tiers: verbs.Tiers(),
+			Text: "The tier applies from the next request on. Requests charged today still count."}, nil, grant},
+		"keys/revoke": {confirm{Button: "Revoke key", Danger: true,
+			Text: "The next request with this key is rejected with 401. This cannot be undone. The owner gets a mail."},
+			prepareRevoke, revoke},
 	}
 }
 
-// ask shows what an action does.
-func (d *Desk) ask(v *visit) (view, error) {
-	kind, verb := actionOf(v)
-	a := actions()[kind+"/"+verb]
+// ask shows what the action does.
+func (a action) ask(_ *Desk, v *visit) (view, error) {
 	c := a.confirm
-	c.ID, c.Action = v.PathValue("id"), v.URL.Path
-	if c.Back = "/" + kind; kind != "requests" {
-		c.Back += "/" + url.PathEscape(c.ID)
+	c.ID, c.Action, c.Back = v.PathValue("id"), v.URL.Path, path.Dir(v.URL.EscapedPath())
+	if strings.HasPrefix(c.Back, "/requests/") { // which have no page
+		c.Back = "/requests"
 	}
 	if a.prepare != nil {
-		if err := a.prepare(d, v, &c); err != nil {
+		if err := a.prepare(v, &c); err != nil {
 			return view{}, err
 		}
 	}
@@ -90,125 +86,116 @@ func (d *Desk) ask(v *visit) (view, error) {
 }
 
 // act does what the person confirmed.
-func (d *Desk) act(v *visit) (view, error) {
-	kind, verb := actionOf(v)
-	a, reason := actions()[kind+"/"+verb], strings.TrimSpace(v.PostFormValue("reason"))
+func (a action) act(d *Desk, v *visit) (view, error) {
+	reason := strings.TrimSpace(v.PostFormValue("reason"))
 	if a.Reason && reason == "" {
-		response, err := d.ask(v)
+		response, err := a.ask(d, v)
 		return response.Wrong("reason", "Enter a reason"), err
 	}
-	return a.do(d, v, v.PathValue("id"), reason)
-}
-
-// actionOf returns the first and the last part of the path.
-func actionOf(v *visit) (kind, verb string) {
-	kind, _, _ = strings.Cut(strings.TrimPrefix(v.URL.Path, "/"), "/")
-	return kind, path.Base(v.URL.Path)
+	return a.do(v, v.PathValue("id"), reason)
 }
 
 func notFound() view {
 	return view{Template: "error", Title: "Page not found", Status: http.StatusNotFound, Data: "This page does not exist."}
 }
 
-func (d *Desk) preparePublish(v *visit, c *confirm) error {
-	report, _, err := v.client.Publish(v.Context(), []string{c.ID}, false, true)
-	if err != nil {
-		return err
-	}
-	reviewed := "Its facts were reviewed before."
-	if report.NeverReviewed > 0 {
-		reviewed = "It was never reviewed: consumers see it as unverified until a curator reviews its facts."
-	}
-	c.Text = []string{"Consumers see the record from now on. " +
-		"Your name and the time are recorded as its editorial review.", reviewed}
-	c.Lane, c.Rejected = v.FormValue("lane") != "", report.Rejected
-	c.Candidate, err = d.candidate(v, c.ID)
+// askPublish completes the page of the question whether to publish records.
+func askPublish(v *visit, ids []string, c *confirm) error {
+	report, err := call(v, adminapi.PublishListings,
+		adminapi.Input{Query: adminapi.Query("dryRun", "true"), Body: map[string][]string{"ids": ids}})
+	c.Rejected = report.Rejected
+	c.Text = fmt.Sprintf("%s would become public, %d of them never reviewed. Consumers see those as unverified "+
+		"until a curator reviews their facts. Your name and the time are recorded as the editorial review.",
+		forms.Count(report.Published, "listing", "listings"), report.NeverReviewed)
 	return err
 }
 
-func (d *Desk) publish(v *visit, id, _ string) (view, error) {
-	report, _, err := v.client.Publish(v.Context(), []string{id}, false, false)
-	if err != nil {
-		return view{}, err
+func preparePublish(v *visit, c *confirm) (err error) {
+	c.Hidden = chosen(v, "lane")
+	if err := askPublish(v, []string{c.ID}, c); err != nil {
+		return err
 	}
-	response := changedRecord(id, report, "Published "+id+".")
-	if v.PostFormValue("lane") != "" && response.Redirect != "" {
-		v.say(response.Notice)
-		return d.nextCandidate(v)
+	c.Candidate, err = candidate(v, c.ID)
+	return err
+}
+
+// publishAll publishes records and goes on to a page, or shows why they were rejected.
+func publishAll(v *visit, ids []string, to string) (view, error) {
+	report, err := call(v, adminapi.PublishListings, adminapi.Input{Body: map[string][]string{"ids": ids}})
+	done := "Published " + forms.Count(report.Published, "record", "records") + "."
+	return changed(strings.Join(ids, ", "), to, report, done), err
+}
+
+func publish(v *visit, id, _ string) (view, error) {
+	response, err := publishAll(v, []string{id}, recordPath(id))
+	if err == nil && v.PostFormValue("lane") != "" && response.Redirect != "" {
+		return goOn(v, response.Notice, nextCandidate)
 	}
-	return response, nil
+	return response, err
+}
+
+// changed goes on to a page after records were changed, or shows why nothing was.
+func changed(ids, to string, report api.ImportReport, done string) view {
+	if len(report.Rejected) > 0 {
+		return view{Template: "confirm", Title: "Nothing was changed", Status: http.StatusUnprocessableEntity,
+			Data: confirm{ID: ids, Rejected: report.Rejected, Back: to}}
+	}
+	return view{Redirect: to, Notice: done}
 }
 
 // prepareWithdraw presets the reason of the proposal that led to the page.
-func (d *Desk) prepareWithdraw(v *visit, c *confirm) error {
+func prepareWithdraw(v *visit, c *confirm) error {
 	c.Given = v.FormValue("reason")
 	c.Preview = "GET /api/v1/opportunities/" + c.ID + "\nHTTP/1.1 404 Not Found\n\n" +
 		`{"error":{"code":"not_found","message":"There is no such record, or it is not part of your plan."}}`
 	return nil
 }
 
-func (d *Desk) withdraw(v *visit, id, reason string) (view, error) {
-	report, _, err := v.client.Withdraw(v.Context(), []string{id}, reason)
-	if err != nil {
-		return view{}, err
-	}
-	return changedRecord(id, report, "Withdrew "+id+"."), nil
-}
-
-// decideWithdrawal proposes to withdraw a record, or declines the proposal.
-func (d *Desk) decideWithdrawal(v *visit, id, reason string) (view, error) {
-	_, verb := actionOf(v)
-	_, _, err := adminapi.Send[any](v.Context(), v.client, http.MethodPost, sheetPath(id)+"/"+verb,
-		api.WithdrawalRequest{Reason: reason})
-	if verb == "propose-withdrawal" {
-		return view{Redirect: recordPath(id), Notice: "A publisher decides about the withdrawal."}, err
-	}
-	return view{Redirect: "/withdrawals", Notice: id + " stays public."}, err
+func withdraw(v *visit, id, reason string) (view, error) {
+	report, err := call(v, adminapi.WithdrawListings,
+		adminapi.Input{Body: map[string]any{"ids": []string{id}, "reason": reason}})
+	return changed(id, recordPath(id), report, "Withdrew "+id+"."), err
 }
 
 // withdrawals lists the proposals to withdraw records.
 func (d *Desk) withdrawals(v *visit) (view, error) {
-	list, _, err := adminapi.Get[api.WithdrawalList](v.Context(), v.client, "/reviews/withdrawals")
+	list, err := call(v, adminapi.ListWithdrawals, adminapi.Input{})
 	return view{Template: "withdrawals", Title: "Withdrawals", Data: list.Withdrawals}, err
 }
 
-func (d *Desk) decide(v *visit, id, reason string) (view, error) {
-	if _, verb := actionOf(v); verb == "decline" {
-		request, _, err := v.client.DeclineKey(v.Context(), id, reason)
-		return decided(request), err
+// send returns an action that sends the reason to a route, and then goes on to a page.
+func send(route adminapi.Route[any], to func(id string) string, done string) func(*visit, string, string) (view, error) {
+	return func(v *visit, id, reason string) (view, error) {
+		_, err := call(v, route, adminapi.Input{ID: id, Body: map[string]string{"reason": reason}})
+		return view{Redirect: to(id), Notice: done}, err
 	}
-	request, _, err := v.client.ApproveKey(v.Context(), id)
-	return decided(request), err
 }
 
-func decided(request api.KeyRequest) view {
-	return view{Redirect: "/requests", Notice: "Request " + request.ID + " is " + request.State + "."}
-}
-
-// suspend suspends or resumes an account.
-func (d *Desk) suspend(v *visit, id, reason string) (view, error) {
-	_, verb := actionOf(v)
-	resume, done := verb == "resume", "The account is suspended."
-	if resume {
-		done = "The account works again."
+// decide returns an action that decides about a key request. An earlier decision stays.
+func decide(route adminapi.Route[api.KeyRequest]) func(*visit, string, string) (view, error) {
+	return func(v *visit, id, reason string) (view, error) {
+		in := adminapi.Input{ID: id}
+		if reason != "" {
+			in.Body = map[string]string{"reason": reason}
+		}
+		request, err := call(v, route, in)
+		return view{Redirect: "/requests", Notice: "Request " + request.ID + " is " + request.State + "."}, err
 	}
-	_, err := v.client.Suspend(v.Context(), id, reason, resume)
-	return view{Redirect: accountPath(id), Notice: done}, err
 }
 
-func (d *Desk) grant(v *visit, id, _ string) (view, error) {
+func grant(v *visit, id, _ string) (view, error) {
 	tier := v.PostFormValue("tier")
-	_, err := v.client.Grant(v.Context(), id, api.Tier(tier))
+	_, err := call(v, adminapi.GrantTier, adminapi.Input{ID: id, Body: map[string]string{"tier": tier}})
 	return view{Redirect: accountPath(id), Notice: "The account has the tier " + tier + "."}, err
 }
 
-func (d *Desk) prepareRevoke(v *visit, c *confirm) error {
-	c.Hidden = map[string]string{"account": v.FormValue("account")}
+func prepareRevoke(v *visit, c *confirm) error {
+	c.Hidden = chosen(v, "account")
 	c.Back = accountPath(v.FormValue("account"))
 	return nil
 }
 
-func (d *Desk) revoke(v *visit, id, _ string) (view, error) {
-	_, err := v.client.RevokeKey(v.Context(), id, false)
+func revoke(v *visit, id, _ string) (view, error) {
+	_, err := call(v, adminapi.RevokeKey, adminapi.Input{ID: id})
 	return view{Redirect: accountPath(v.PostFormValue("account")), Notice: "The key is revoked."}, err
 }

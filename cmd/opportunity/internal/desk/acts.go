@@ -3,8 +3,6 @@ package desk
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -25,23 +23,14 @@ const (
 
 // act is an entry of a log.
 type act struct {
-	At      time.Time       `json:"at"`
-	Actor   string          `json:"actor"`
-	Kind    string          `json:"kind"`
-	Action  string          `json:"action"`
-	Subject string          `json:"subject"` // id of a listing, account, key or request
-	Detail  json.RawMessage `json:"detail"`
+	At      time.Time
+	Actor   string
+	Kind    string
+	Action  string
+	Subject string // id of a listing, account, key or request
+	Detail  string
 
-	text     string // the detail for people; empty: Detail
-	position int64  // in its log
-}
-
-// Text returns the detail for people.
-func (a act) Text() string {
-	if a.Kind == accountActs {
-		return string(a.Detail)
-	}
-	return a.text
+	position int64 // in its log
 }
 
 // actLog merges the logs of some kinds into one list of what people did: changes of listings,
@@ -60,103 +49,80 @@ type actLog struct {
 type actCursor map[string]int64
 
 // parseActCursor parses the result of String. It returns an error for any other text.
-func parseActCursor(text string) (actCursor, error) {
-	c := actCursor{}
-	for part := range strings.FieldsSeq(text) {
-		kind, position, _ := strings.Cut(part, ":")
-		n, err := strconv.ParseInt(position, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("invalid position %q", part)
-		}
-		c[kind] = n
+func parseActCursor(text string) (c actCursor, err error) {
+	if text != "" {
+		err = json.Unmarshal([]byte(text), &c)
 	}
-	return c, nil
+	return c, err
 }
 
-// String returns the cursor as text.
+// String returns the cursor as text, which is empty if it is nil.
 func (c actCursor) String() string {
-	var parts []string
-	for kind, position := range c {
-		parts = append(parts, fmt.Sprintf("%s:%d", kind, position))
+	if c == nil {
+		return ""
 	}
-	slices.Sort(parts)
-	return strings.Join(parts, " ")
+	text, _ := json.Marshal(c) // texts and numbers
+	return string(text)
 }
 
 // Page returns up to limit acts after a position, newest first, and the position of the next page,
-// nil if this is the last one.
+// nil if this is the last one. Acts of one log keep its order, so none is missing or listed twice.
 func (l actLog) Page(ctx context.Context, after actCursor, limit int) (page []act, next actCursor, err error) {
-	for a, err := range l.From(ctx, after, limit) {
-		if err != nil || len(page) == limit {
-			return page, after, err
+	logs, more := map[string][]act{}, false // what was read of each log and is not on the page
+	for _, kind := range l.Kinds {
+		acts, further, err := l.read(ctx, kind, after[kind], limit)
+		if err != nil {
+			return nil, nil, err
 		}
-		page = append(page, a)
-		after[a.Kind] = a.position
+		logs[kind], more = acts, more || further
 	}
-	return page, nil, nil
-}
-
-// From returns all acts after a position, newest first. It reads size acts of a log at once. Acts
-// of one log keep its order, so none is missing or listed twice. An error ends the sequence.
-func (l actLog) From(ctx context.Context, after actCursor, size int) iter.Seq2[act, error] {
-	return func(yield func(act, error) bool) {
-		logs, ended := map[string][]act{}, map[string]bool{} // what was read of each log and not yielded
-		position := maps.Clone(after)
-		for {
-			newest := ""
-			for _, kind := range l.Kinds {
-				if len(logs[kind]) == 0 && !ended[kind] {
-					var more bool
-					var err error
-					if logs[kind], more, err = l.read(ctx, kind, position[kind], size); err != nil {
-						yield(act{}, err)
-						return
-					}
-					ended[kind] = !more
-				}
-				if len(logs[kind]) > 0 && (newest == "" || logs[kind][0].At.After(logs[newest][0].At)) {
-					newest = kind
-				}
+	next = actCursor{}
+	for maps.Copy(next, after); ; {
+		newest := ""
+		for _, kind := range l.Kinds {
+			if len(logs[kind]) > 0 && (newest == "" || logs[kind][0].At.After(logs[newest][0].At)) {
+				newest = kind
 			}
-			if newest == "" || !yield(logs[newest][0], nil) {
-				return
-			}
-			position[newest] = logs[newest][0].position
-			logs[newest] = logs[newest][1:]
 		}
+		switch {
+		case newest == "" && !more:
+			return page, nil, nil
+		case newest == "" || len(page) == limit:
+			return page, next, nil
+		}
+		page = append(page, logs[newest][0])
+		next[newest], logs[newest] = logs[newest][0].position, logs[newest][1:]
 	}
 }
 
 // read returns up to limit acts of a log before a position, and whether there are more.
 func (l actLog) read(ctx context.Context, kind string, before int64, limit int) (acts []act, more bool, err error) {
-	query := []string{"actor", l.Actor, "since", queryTime(l.Since), "until", queryTime(l.Until),
-		"limit", strconv.Itoa(limit)}
+	position := ""
 	if before > 0 {
-		query = append(query, "before", strconv.FormatInt(before, 10))
+		position = strconv.FormatInt(before, 10)
+	}
+	in := func(filters ...string) adminapi.Input {
+		return adminapi.Input{Query: adminapi.Query(append(filters, "actor", l.Actor, "since", queryTime(l.Since),
+			"until", queryTime(l.Until), "limit", strconv.Itoa(limit), "before", position)...)}
 	}
 	switch kind {
 	case listingActs:
-		list, _, err := adminapi.Get[api.ListingActList](ctx, l.Client, "/changes", append(query, "listing", l.Record)...)
+		list, _, err := adminapi.ListChanges.Call(ctx, l.Client, in("listing", l.Record))
 		for _, a := range list.Acts {
-			detail := map[string]any{"fields": a.Fields}
-			if a.Reason != "" {
-				detail["reason"] = a.Reason
-			}
-			acts = append(acts, act{a.At, a.Actor, kind, a.Action, a.Listing, encoded(detail),
-				sentence(strings.Join(a.Fields, ", "), a.Reason), a.ID})
+			detail := sentence(strings.Join(a.Fields, ", "), a.Reason)
+			acts = append(acts, act{a.At, a.Actor, kind, a.Action, a.Listing, detail, a.ID})
 		}
 		return acts, list.Next != 0, err
 	case accountActs:
-		list, _, err := l.Client.Audit(ctx, append(query, "account", l.Account, "action", l.Action)...)
+		list, _, err := adminapi.ListAudit.Call(ctx, l.Client, in("account", l.Account, "action", l.Action))
 		for _, e := range list.Entries {
-			acts = append(acts, act{e.At, e.Actor, kind, e.Action, e.Subject, e.Detail, "", e.ID})
+			acts = append(acts, act{e.At, e.Actor, kind, e.Action, e.Subject, string(e.Detail), e.ID})
 		}
 		return acts, list.Next != 0, err
 	}
-	list, _, err := l.Client.Events(ctx, append(query, "listing", l.Record, "checkType", checkTypes[kind])...)
+	list, _, err := adminapi.ListEvents.Call(ctx, l.Client, in("listing", l.Record, "checkType", checkTypes[kind]))
 	for _, e := range list.Events {
-		detail := map[string]any{"event": e.ID, "checkedAt": e.CheckedAt, "note": e.Note}
-		acts = append(acts, act{e.RecordedAt, e.Actor, kind, string(e.Outcome), e.Slug, encoded(detail), e.Note, e.Position})
+		acts = append(acts, act{e.RecordedAt, e.Actor, kind, string(e.Outcome), e.Slug, e.Note, e.Position})
 	}
 	return acts, list.Next != 0, err
 }
@@ -173,9 +139,4 @@ func queryTime(at time.Time) string {
 		return ""
 	}
 	return at.UTC().Format(time.RFC3339)
-}
-
-func encoded(v any) json.RawMessage {
-	text, _ := api.Encode(v) // texts and times
-	return text
 }

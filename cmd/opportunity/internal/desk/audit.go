@@ -2,9 +2,7 @@ package desk
 
 import (
 	"cmp"
-	"encoding/json"
 	"io"
-	"iter"
 	"net/url"
 	"slices"
 	"time"
@@ -19,9 +17,9 @@ import (
 type auditPage struct {
 	listPage[act]
 
-	Kinds      []forms.Option
-	Accounts   bool // whether the role can read the audit log of accounts
-	CSV, Lines string
+	Kinds    []forms.Option
+	Accounts bool // whether the role can read the audit log of accounts
+	CSV      string
 }
 
 // kinds are the kinds of acts to filter by, with the roles that can read them.
@@ -66,7 +64,7 @@ func selectActs(v *visit, filters url.Values) (log actLog, problems []pages.Form
 
 func (d *Desk) audit(v *visit) (view, error) {
 	filters := chosen(v, auditFilters...)
-	page := auditPage{CSV: "/audit.csv?" + filters.Encode(), Lines: "/audit.jsonl?" + filters.Encode()}
+	page := auditPage{CSV: "/audit.csv?" + filters.Encode()}
 	for _, k := range kinds {
 		if slices.Contains(k.roles, api.Role(v.Session.Role)) {
 			page.Kinds = append(page.Kinds, k.Option)
@@ -86,47 +84,26 @@ func (d *Desk) audit(v *visit) (view, error) {
 	return view{Template: "audit", Title: "Audit", Data: page, Errors: problems}, err
 }
 
-// export streams all acts that the filters select, newest first. write writes them to a file.
-func (d *Desk) export(v *visit, name, mediaType string, write func(io.Writer, iter.Seq2[act, error]) error) (view,
-	error) {
+// auditCSV streams all acts that the filters select, newest first.
+func (d *Desk) auditCSV(v *visit) (view, error) {
 	log, problems := selectActs(v, chosen(v, auditFilters...))
 	if len(problems) > 0 {
 		return d.audit(v)
 	}
-	if _, _, err := log.Page(v.Context(), actCursor{}, 1); err != nil { // before the status is sent
-		return view{}, err
-	}
-	return view{Type: mediaType, Name: name, Stream: func(out io.Writer) error {
-		return write(out, log.From(v.Context(), actCursor{}, 1000))
-	}}, nil
-}
-
-func (d *Desk) auditCSV(v *visit) (view, error) {
-	head := []string{"at", "actor", "kind", "action", "subject", "detail"}
-	return d.export(v, "audit.csv", "text/csv; charset=utf-8", func(out io.Writer, all iter.Seq2[act, error]) (err error) {
+	page, next, err := log.Page(v.Context(), actCursor{}, 1000) // the status is not sent yet
+	return view{Type: "text/csv; charset=utf-8", Name: "audit.csv", Stream: func(out io.Writer) (failed error) {
+		head := []string{"at", "actor", "kind", "action", "subject", "detail"}
 		written := verbs.WriteCSV(out, head, func(row func(...string)) {
-			for a, failed := range all {
-				if err = failed; err != nil {
+			for failed == nil {
+				for _, a := range page {
+					row(a.At.UTC().Format(time.RFC3339), a.Actor, a.Kind, a.Action, a.Subject, a.Detail)
+				}
+				if next == nil {
 					return
 				}
-				row(a.At.UTC().Format(time.RFC3339), a.Actor, a.Kind, a.Action, a.Subject, string(a.Detail))
+				page, next, failed = log.Page(v.Context(), next, 1000)
 			}
 		})
-		return cmp.Or(err, written)
-	})
-}
-
-func (d *Desk) auditLines(v *visit) (view, error) {
-	return d.export(v, "audit.jsonl", "application/jsonl", func(out io.Writer, all iter.Seq2[act, error]) error {
-		enc := json.NewEncoder(out)
-		for a, err := range all {
-			if err != nil {
-				return err
-			}
-			if err := enc.Encode(a); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+		return cmp.Or(failed, written)
+	}}, err
 }

@@ -2,13 +2,12 @@ package desk
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
+	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
-	"opportunity.internal/cmd/opportunity/internal/desk/forms"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
 )
 
@@ -25,8 +24,8 @@ type candidatesPage struct {
 }
 
 // candidate returns the checklist of a private record, nil if it is not private.
-func (d *Desk) candidate(v *visit, id string) (*api.Candidate, error) {
-	list, _, err := v.client.Candidates(v.Context(), "text", id, "limit", "1000")
+func candidate(v *visit, id string) (*api.Candidate, error) {
+	list, err := call(v, adminapi.ListCandidates, adminapi.Input{Query: adminapi.Query("text", id, "limit", "1000")})
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +52,7 @@ func (d *Desk) candidates(v *visit) (view, error) {
 	if reviewed {
 		limit = 1000
 	}
-	list, _, err := v.client.Candidates(v.Context(), append(pairs(filters), "limit", strconv.Itoa(limit))...)
+	list, err := call(v, adminapi.ListCandidates, limited(filters, limit))
 	if err != nil {
 		return view{}, err
 	}
@@ -77,8 +76,8 @@ func (d *Desk) candidates(v *visit) (view, error) {
 
 // nextCandidate redirects to the candidate without a review that has most sources, and takes its
 // lease. It leaves out those that another person has in work or this person just skipped.
-func (d *Desk) nextCandidate(v *visit) (view, error) {
-	list, _, err := v.client.Candidates(v.Context(), "limit", "1000")
+func nextCandidate(v *visit) (view, error) {
+	list, err := call(v, adminapi.ListCandidates, adminapi.Input{Query: adminapi.Query("limit", "1000")})
 	if err != nil {
 		return view{}, err
 	}
@@ -91,8 +90,7 @@ func (d *Desk) nextCandidate(v *visit) (view, error) {
 	if to, err := firstFree(v, waiting, func(c api.Candidate) string { return c.ID }); to != "" || err != nil {
 		return view{Redirect: to}, err
 	}
-	v.say("There is no other candidate without a review.")
-	return view{Redirect: "/candidates"}, nil
+	return view{Redirect: "/candidates", Notice: "There is no other candidate without a review."}, nil
 }
 
 // askPublishSeveral asks before it publishes several candidates, like the command.
@@ -101,28 +99,12 @@ func (d *Desk) askPublishSeveral(v *visit) (view, error) {
 	if len(ids) == 0 {
 		return view{Redirect: "/candidates", Notice: "Choose the candidates to publish first."}, nil
 	}
-	report, _, err := v.client.Publish(v.Context(), ids, false, true)
-	if err != nil {
-		return view{}, err
-	}
-	c := confirm{ID: strings.Join(ids, ", "), Action: "/candidates/publish", Button: "Publish records", IDs: ids,
-		Rejected: report.Rejected, Back: "/candidates"}
-	c.Text = []string{fmt.Sprintf("%s would become public, %d of them never reviewed. "+
-		"Your name and the time are recorded as their editorial review.",
-		forms.Count(report.Published, "listing", "listings"), report.NeverReviewed)}
-	return view{Template: "confirm", Title: c.Button, Data: c}, nil
+	c := confirm{ID: strings.Join(ids, ", "), Action: "/candidates/publish", Button: "Publish records",
+		Hidden: url.Values{"id": ids}, Back: "/candidates"}
+	err := askPublish(v, ids, &c)
+	return view{Template: "confirm", Title: c.Button, Data: c}, err
 }
 
 func (d *Desk) publishSeveral(v *visit) (view, error) {
-	ids := v.PostForm["id"]
-	report, _, err := v.client.Publish(v.Context(), ids, false, false)
-	if err != nil {
-		return view{}, err
-	}
-	done := "Published " + forms.Count(report.Published, "record", "records") + "."
-	response := changedRecord(strings.Join(ids, ", "), report, done)
-	if response.Redirect != "" {
-		response.Redirect = "/candidates"
-	}
-	return response, nil
+	return publishAll(v, v.PostForm["id"], "/candidates")
 }

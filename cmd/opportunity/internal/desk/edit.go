@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/desk/forms"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/pages"
@@ -34,12 +35,8 @@ type shownField struct {
 	Page interface{ Wrong(field string) string }
 }
 
-func newShownField(page interface{ Wrong(field string) string }, f forms.Field) shownField {
-	return shownField{f, page}
-}
-
 func (d *Desk) showEdit(v *visit) (view, error) {
-	detail, _, err := v.client.Listing(v.Context(), v.PathValue("id"))
+	detail, err := call(v, adminapi.GetListing, adminapi.Input{ID: v.PathValue("id")})
 	if err != nil {
 		return view{}, err
 	}
@@ -64,7 +61,11 @@ func (d *Desk) edit(v *visit) (view, error) {
 	if len(problems) > 0 {
 		return page.view(problems), nil
 	}
-	report, _, err := v.client.Edit(v.Context(), id, version, form.Listing(), v.PostFormValue("save") != form.ID())
+	in := adminapi.Input{ID: id, Version: version, Body: form.Listing()}
+	if v.PostFormValue("save") != form.ID() {
+		in.Query = adminapi.Query("dryRun", "true")
+	}
+	report, err := call(v, adminapi.EditListing, in)
 	switch {
 	case err != nil:
 		return view{}, err
@@ -112,7 +113,7 @@ func (p editPage) outdated(current api.ListingDetail) (view, error) {
 // review in doubt: a review changes those.
 func outcomeOf(report api.EditReport) *outcome {
 	private := !slices.ContainsFunc(report.Fields, func(field string) bool { return field != "curation" })
-	var current listing
+	var current struct{ Visibility string }
 	_ = json.Unmarshal(report.Current.Listing, &current) // the API encoded it
 	o := &outcome{report.Change.Fields, "Consumers see the change from now on. The status of the record does not change."}
 	switch {

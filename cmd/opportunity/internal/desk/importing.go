@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"mime/multipart"
 	"net/http"
 	"strings"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/pages"
@@ -67,7 +67,8 @@ func (d *Desk) previewImport(v *visit) (view, error) {
 	}
 	page := importPage{Preview: &api.ImportReport{Rejected: rejected}, Name: u.name}
 	if len(rejected) == 0 {
-		preview, _, err := v.client.Preview(v.Context(), bytes.NewReader(u.lines))
+		preview, err := call(v, adminapi.ImportListings,
+			adminapi.Input{Query: adminapi.Query("dryRun", "true"), Body: bytes.NewReader(u.lines)})
 		if err != nil {
 			return view{}, err
 		}
@@ -88,28 +89,17 @@ func (d *Desk) previewImport(v *visit) (view, error) {
 	return response, nil
 }
 
-// read reads the uploaded file as JSON Lines. A CSV file is converted; the conversion can reject
-// lines.
+// read reads the uploaded file, the only part of the form, as JSON Lines. A CSV file is converted; the
+// conversion can reject lines.
 func read(v *visit) (u upload, rejected []api.RejectedLine, err error) {
 	parts, err := v.MultipartReader()
 	if err != nil {
 		return u, nil, fmt.Errorf("choose a file")
 	}
-	for {
-		part, err := parts.NextPart()
-		if err == io.EOF { //nolint:errorlint // NextPart returns it unwrapped
-			return u, nil, fmt.Errorf("choose a file")
-		}
-		if err != nil {
-			return u, nil, fmt.Errorf("the upload is incomplete or larger than %d MiB", maxFile>>20)
-		}
-		if part.FormName() == "file" && part.FileName() != "" {
-			return readPart(part)
-		}
+	part, err := parts.NextPart()
+	if err != nil || part.FileName() == "" {
+		return u, nil, fmt.Errorf("choose a file")
 	}
-}
-
-func readPart(part *multipart.Part) (u upload, rejected []api.RejectedLine, err error) {
 	var lines bytes.Buffer
 	u.name = part.FileName()
 	if strings.HasSuffix(strings.ToLower(u.name), ".csv") {
@@ -118,11 +108,11 @@ func readPart(part *multipart.Part) (u upload, rejected []api.RejectedLine, err 
 		_, err = io.Copy(&lines, part)
 	}
 	if err != nil {
-		return u, nil, fmt.Errorf("%s cannot be read: it is incomplete, larger than %d MiB, or no JSON Lines or CSV file",
+		err = fmt.Errorf("%s cannot be read: it is incomplete, larger than %d MiB, or no JSON Lines or CSV file",
 			u.name, maxFile>>20)
 	}
 	u.lines = lines.Bytes()
-	return u, rejected, nil
+	return u, rejected, err
 }
 
 // importFile imports the file of the latest dry run, if it is the one that the person confirmed.
@@ -133,7 +123,8 @@ func (d *Desk) importFile(v *visit) (view, error) {
 			Errors: []pages.FormError{{Field: "file",
 				Message: "This dry run is no longer the latest one. Upload the file again; nothing was imported"}}}, nil
 	}
-	report, _, err := v.client.Import(v.Context(), bytes.NewReader(u.lines), u.sha256, false)
+	report, err := call(v, adminapi.ImportListings,
+		adminapi.Input{Query: adminapi.Query("sha256", u.sha256), Body: bytes.NewReader(u.lines)})
 	if err != nil {
 		return view{}, err
 	}

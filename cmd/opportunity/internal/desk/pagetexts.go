@@ -1,7 +1,6 @@
 package desk
 
 import (
-	"net/http"
 	"strings"
 	"time"
 
@@ -42,11 +41,11 @@ type textPart struct {
 
 func (d *Desk) pageTexts(v *visit) (view, error) {
 	id := v.PathValue("id")
-	sheet, err := d.sheet(v, id, "")
+	sheet, err := sheet(v, id, "")
 	if err != nil {
 		return view{}, err
 	}
-	stored, _, err := adminapi.Get[api.PageTexts](v.Context(), v.client, adminapi.Path("records", id, "pages"))
+	stored, err := call(v, adminapi.GetPages, adminapi.Input{ID: id})
 	if err != nil {
 		return view{}, err
 	}
@@ -64,10 +63,8 @@ func (d *Desk) pageTexts(v *visit) (view, error) {
 // readPages asks the link checker to read the pages of a record now.
 func (d *Desk) readPages(v *visit) (view, error) {
 	id := v.PathValue("id")
-	due, _, err := adminapi.Send[api.PagesDue](v.Context(), v.client, http.MethodPost,
-		adminapi.Path("records", id, "read"), nil)
-	notice := forms.Count(due.Pages, "page is", "pages are") + " due. " + due.Note
-	return view{Redirect: recordPath(id) + "/pages", Notice: notice}, err
+	due, err := call(v, adminapi.ReadPages, adminapi.Input{ID: id})
+	return view{Redirect: recordPath(id) + "/pages", Notice: forms.PagesDue(due)}, err
 }
 
 func quotesOf(page string, all []api.Quote) (quotes []string) {

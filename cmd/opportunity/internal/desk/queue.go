@@ -2,7 +2,6 @@ package desk
 
 import (
 	"net/http"
-	"net/url"
 	"time"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
@@ -13,9 +12,8 @@ import (
 // queuePage is the data of the queue.
 type queuePage struct {
 	api.ReviewQueue
+	listPage[api.QueueRecord]
 
-	Filters  url.Values
-	More     string // address of the next page; empty on the last
 	Opinions []api.OpinionRequest
 	Mine     int // reviews of this person today
 	LinksOff string
@@ -33,11 +31,11 @@ var whys = []forms.Option{
 
 func (d *Desk) queue(v *visit) (view, error) {
 	filters := chosen(v, "scope", "why", "category", "text", "available", "skipped", "after")
-	list, _, err := v.client.Queue(v.Context(), pairs(filters)...)
+	list, err := call(v, adminapi.GetQueue, adminapi.Input{Query: filters})
 	if err != nil {
 		return view{}, err
 	}
-	opinions, _, err := adminapi.Get[api.OpinionList](v.Context(), v.client, "/reviews/second-opinions")
+	opinions, err := call(v, adminapi.ListOpinions, adminapi.Input{})
 	if err != nil {
 		return view{}, err
 	}
@@ -47,23 +45,22 @@ func (d *Desk) queue(v *visit) (view, error) {
 			list.Today.Done += n
 		}
 	}
-	page := queuePage{ReviewQueue: list, Filters: filters, Opinions: opinions.Requests,
-		Mine: list.Today.DoneBy[v.Session.Name], LinksOff: d.LinksOff, More: more(v.URL.Path, filters, list.Next)}
+	page := queuePage{list, newList(v, filters, list.Records, list.Next), opinions.Requests,
+		list.Today.DoneBy[v.Session.Name], d.LinksOff}
 	return view{Template: "queue", Title: "Queue", Data: page}, nil
 }
 
 // next redirects to the first record of the queue without a lease of another person, and takes its
 // lease.
-func (d *Desk) next(v *visit) (view, error) {
-	list, _, err := v.client.Queue(v.Context(), "available", "true")
+func next(v *visit) (view, error) {
+	list, err := call(v, adminapi.GetQueue, adminapi.Input{Query: adminapi.Query("available", "true")})
 	if err != nil {
 		return view{}, err
 	}
 	if to, err := firstFree(v, list.Records, func(r api.QueueRecord) string { return r.ID }); to != "" || err != nil {
 		return view{Redirect: to}, err
 	}
-	v.say("The queue has nothing left for you today.")
-	return view{Redirect: "/queue"}, nil
+	return view{Redirect: "/queue", Notice: "The queue has nothing left for you today."}, nil
 }
 
 // firstFree returns the review page of the first record without a lease of another person, and
@@ -71,7 +68,7 @@ func (d *Desk) next(v *visit) (view, error) {
 func firstFree[T any](v *visit, records []T, id func(T) string) (path string, err error) {
 	const tried = 10 // more than the curators who submit at the same moment
 	for _, r := range records[:min(len(records), tried)] {
-		lease, _, err := v.client.Lease(v.Context(), id(r), false)
+		lease, err := takeLease(v, id(r), false)
 		if err != nil {
 			return "", err
 		}
@@ -90,10 +87,8 @@ func (d *Desk) skip(v *visit) (view, error) {
 			Data: "Go back, enter a reason and choose when the record comes back."}, nil
 	}
 	skip := api.SkipRequest{Reason: v.PostFormValue("reason"), Until: api.Timestamp{Time: v.now.UTC().AddDate(0, 0, days)}}
-	if _, _, err := adminapi.Send[api.Skip](v.Context(), v.client, http.MethodPut, sheetPath(id)+"/skip",
-		skip); err != nil {
+	if _, err := call(v, adminapi.SkipRecord, adminapi.Input{ID: id, Body: skip}); err != nil {
 		return view{}, err
 	}
-	v.say(id + " comes back in " + v.PostFormValue("days") + " days.")
-	return d.next(v)
+	return goOn(v, id+" comes back in "+v.PostFormValue("days")+" days.", next)
 }

@@ -1,11 +1,10 @@
 package desk
 
 import (
-	"encoding/json"
-	"net/http"
 	"net/url"
 	"slices"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/desk/forms"
 	"opportunity.internal/pkg/api"
 )
@@ -14,15 +13,8 @@ import (
 type recordPage struct {
 	Detail    api.ListingDetail
 	Sheet     api.ReviewSheet
-	Listing   listing
 	Publish   bool           // whether the role can publish and withdraw
 	Candidate *api.Candidate // nil unless the record is private
-}
-
-// listing is the part of a listing that consumers do not see.
-type listing struct {
-	Visibility string       `json:"visibility"`
-	Curation   api.Curation `json:"curation"`
 }
 
 // Facts returns the facts in the order of the page.
@@ -71,30 +63,18 @@ func publishes(v *visit) bool { return slices.Contains(publishers, api.Role(v.Se
 func (d *Desk) record(v *visit) (view, error) {
 	page := recordPage{Publish: publishes(v)}
 	var err error
-	if page.Detail, _, err = v.client.Listing(v.Context(), v.PathValue("id")); err != nil {
+	if page.Detail, err = call(v, adminapi.GetListing, adminapi.Input{ID: v.PathValue("id")}); err != nil {
 		return view{}, err
 	}
-	if err := json.Unmarshal(page.Detail.Listing, &page.Listing); err != nil {
+	if page.Sheet, err = sheet(v, v.PathValue("id"), ""); err != nil {
 		return view{}, err
 	}
-	if page.Sheet, err = d.sheet(v, v.PathValue("id"), ""); err != nil {
-		return view{}, err
-	}
-	if page.Listing.Visibility == "private" {
-		if page.Candidate, err = d.candidate(v, v.PathValue("id")); err != nil {
+	if page.Sheet.Visibility == "private" {
+		if page.Candidate, err = candidate(v, v.PathValue("id")); err != nil {
 			return view{}, err
 		}
 	}
 	return view{Template: "record", Title: page.Detail.Record.Company.Name, Data: page}, nil
-}
-
-// changedRecord returns to a record after an action, or shows why it was rejected.
-func changedRecord(id string, report api.ImportReport, done string) view {
-	if len(report.Rejected) > 0 {
-		return view{Template: "confirm", Title: "Nothing was changed", Status: http.StatusUnprocessableEntity,
-			Data: confirm{ID: id, Rejected: report.Rejected, Back: recordPath(id)}}
-	}
-	return view{Redirect: recordPath(id), Notice: done}
 }
 
 func recordPath(id string) string { return "/records/" + url.PathEscape(id) }

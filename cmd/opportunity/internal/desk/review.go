@@ -32,7 +32,7 @@ type reviewPage struct {
 
 // reviewPage returns the page of a record with the form of its sheet.
 func (d *Desk) reviewPage(v *visit, opinion string) (*reviewPage, error) {
-	sheet, err := d.sheet(v, v.PathValue("id"), opinion)
+	sheet, err := sheet(v, v.PathValue("id"), opinion)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (p *reviewPage) view(problems []pages.FormError) view {
 
 // showReview shows the form of a review. It takes the lease and restores the draft.
 func (d *Desk) showReview(v *visit) (view, error) {
-	lease, _, err := v.client.Lease(v.Context(), v.PathValue("id"), false)
+	lease, err := takeLease(v, v.PathValue("id"), false)
 	if err != nil {
 		return view{}, err
 	}
@@ -77,16 +77,15 @@ func (d *Desk) showReview(v *visit) (view, error) {
 }
 
 // sheet returns a review sheet; for a second opinion, without the first one.
-func (d *Desk) sheet(v *visit, id, opinion string) (sheet api.ReviewSheet, err error) {
-	var query []string
-	if opinion != "" {
-		query = []string{"secondOpinionOf", opinion}
-	}
-	sheet, _, err = adminapi.Get[api.ReviewSheet](v.Context(), v.client, sheetPath(id), query...)
-	return sheet, err
+func sheet(v *visit, id, opinion string) (api.ReviewSheet, error) {
+	return call(v, adminapi.GetSheet, adminapi.Input{ID: id, Query: adminapi.Query("secondOpinionOf", opinion)})
 }
 
-func sheetPath(id string) string { return adminapi.Path("reviews", "records", id) }
+// takeLease takes or renews the lease of a record. It returns the lease of another holder, unless
+// takeOver is set.
+func takeLease(v *visit, id string, takeOver bool) (api.Lease, error) {
+	return call(v, adminapi.TakeLease, adminapi.Input{ID: id, Body: api.LeaseRequest{TakeOver: takeOver}})
+}
 
 // submitReview records a review and opens the next one. Whatever prevents that, the form keeps its
 // input.
@@ -104,8 +103,7 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 	review, problems := form.Read()
 	var uncompared []string
 	if added := form.Added(); len(problems) == 0 && len(added) > 0 {
-		found, _, err := adminapi.Send[api.QuoteFindings](v.Context(), v.client, http.MethodPost, "/reviews/quotes",
-			api.QuoteSearch{Quotes: added})
+		found, err := call(v, adminapi.FindQuotes, adminapi.Input{Body: api.QuoteSearch{Quotes: added}})
 		if err != nil {
 			return view{}, err
 		}
@@ -114,9 +112,9 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 	if len(problems) > 0 {
 		return page.view(problems), nil
 	}
-	report, _, err := v.client.Review(v.Context(), id, api.ReviewSubmission{
+	report, err := call(v, adminapi.SubmitReview, adminapi.Input{ID: id, Body: api.ReviewSubmission{
 		Review: review, SecondOpinionOf: form.Opinion(), SameTexts: form.TextsAreSame(), Changes: form.Changes(),
-	})
+	}})
 	switch {
 	case err != nil:
 		return view{}, err
@@ -129,7 +127,7 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 		return page.view(problems), nil
 	case len(report.Newer) > 0:
 		page.Newer = report.Newer
-		page.Sheet, err = d.sheet(v, id, form.Opinion())
+		page.Sheet, err = sheet(v, id, form.Opinion())
 		response := page.view(nil)
 		response.Status = http.StatusConflict
 		return response, err
@@ -139,17 +137,17 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 		}
 		return page.view(problems), nil
 	}
-	v.done = &notice{Text: recorded(page, review, report, uncompared)}
 	if form.Opinion() == "" || len(report.Disagree) > 0 {
-		v.done.Undo = &undo{id, report.EventID}
+		d.sessions.Keep(v.Session.ID, keptUndo, &undo{ID: id, EventID: report.EventID})
 	}
+	done := recorded(page, review, report, uncompared)
 	switch {
 	case page.Sheet.Visibility != "private":
-		return d.next(v)
+		return goOn(v, done, next)
 	case v.PostFormValue("then") == "publish" && report.Outcome == api.OutcomeVerified:
-		return view{Redirect: recordPath(id) + "/publish?lane=on"}, nil
+		return view{Redirect: recordPath(id) + "/publish?lane=on", Notice: done}, nil
 	}
-	return d.nextCandidate(v)
+	return goOn(v, done, nextCandidate)
 }
 
 // recorded describes what became of a review that was recorded.
@@ -192,11 +190,7 @@ func (d *Desk) saveDraft(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	content, err := json.Marshal(form.Values)
-	if err != nil {
-		return view{}, err
-	}
-	if _, _, err := v.client.SaveDraft(v.Context(), v.PathValue("id"), content); err != nil {
+	if _, err := call(v, adminapi.SaveDraft, adminapi.Input{ID: v.PathValue("id"), Body: form.Values}); err != nil {
 		return view{}, err
 	}
 	if v.Header.Get("Sec-Fetch-Dest") == "empty" {
@@ -215,13 +209,13 @@ func reviewPath(id, opinion string) string {
 
 func (d *Desk) discardDraft(v *visit) (view, error) {
 	id := v.PathValue("id")
-	_, _, err := adminapi.Send[any](v.Context(), v.client, http.MethodDelete, sheetPath(id)+"/draft", nil)
+	_, err := call(v, adminapi.DeleteDraft, adminapi.Input{ID: id})
 	return view{Redirect: reviewPath(id, ""), Notice: "Your draft is deleted."}, err
 }
 
 // renewLease extends the lease while the form is open.
 func (d *Desk) renewLease(v *visit) (view, error) {
-	lease, _, err := v.client.Lease(v.Context(), v.PathValue("id"), false)
+	lease, err := takeLease(v, v.PathValue("id"), false)
 	if err == nil && lease.Holder != v.Session.Name {
 		return view{Status: http.StatusConflict}, nil
 	}
@@ -230,15 +224,15 @@ func (d *Desk) renewLease(v *visit) (view, error) {
 
 func (d *Desk) takeOver(v *visit) (view, error) {
 	id := v.PathValue("id")
-	_, _, err := v.client.Lease(v.Context(), id, true)
+	_, err := takeLease(v, id, true)
 	return view{Redirect: reviewPath(id, ""), Notice: "The record is yours for 15 minutes."}, err
 }
 
 // undo undoes the person's own latest review.
 func (d *Desk) undo(v *visit) (view, error) {
 	id := v.PathValue("id")
-	report, _, err := adminapi.Send[api.ReviewReport](
-		v.Context(), v.client, http.MethodPost, sheetPath(id)+"/undo", api.UndoRequest{EventID: v.PostFormValue("event")})
+	report, err := call(v, adminapi.UndoReview,
+		adminapi.Input{ID: id, Body: api.UndoRequest{EventID: v.PostFormValue("event")}})
 	text := "Your review is undone: the record is as it was before."
 	if !report.Applied {
 		text = "Nothing was undone: something was recorded after your review."
@@ -266,8 +260,7 @@ func (d *Desk) openPage(v *visit) (view, error) {
 	to := page.SourceURL
 	page.SourceURL, _, _ = strings.Cut(to, ":~:text=")
 	page.SourceURL = strings.TrimSuffix(page.SourceURL, "#")
-	_, _, err := adminapi.Send[any](v.Context(), v.client, http.MethodPut, sheetPath(v.PathValue("id"))+"/opened", page)
-	if err != nil {
+	if _, err := call(v, adminapi.OpenSource, adminapi.Input{ID: v.PathValue("id"), Body: page}); err != nil {
 		d.Log.LogAttrs(v.Context(), slog.LevelWarn, "opened source not recorded", slog.String("error", err.Error()))
 	}
 	return view{LeaveTo: to}, nil

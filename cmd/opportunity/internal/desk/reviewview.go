@@ -121,9 +121,6 @@ type quote struct {
 	Reading *api.QuoteReading // nil if the machine did not look for it
 }
 
-// Missing reports whether the machine did not find the words.
-func (q quote) Missing() bool { return q.Reading != nil && q.Reading.Finding == api.QuoteMissing }
-
 // Field returns the name of the checkbox.
 func (q quote) Field() string {
 	if q.Stored {
@@ -149,28 +146,23 @@ func (p *reviewPage) Facts() (all []shownFact) {
 const maxSuggestions = 3
 
 func (p *reviewPage) quotes(fact string) (all []quote) {
-	current, suggested := p.Sheet.CurrentQuotes(), 0
+	var missing, suggested []quote
+	current := p.Sheet.CurrentQuotes()
 	for i, q := range p.Sheet.Evidence.Quotes {
-		if q.Fact == fact {
-			all = append(all, quote{current[i], true, forms.ReadingOf(p.Sheet, q)})
+		switch stored := (quote{current[i], true, forms.ReadingOf(p.Sheet, q)}); {
+		case q.Fact != fact:
+		case stored.Reading != nil && stored.Reading.Finding == api.QuoteMissing:
+			missing = append(missing, stored)
+		default:
+			all = append(all, stored)
 		}
 	}
 	for _, q := range p.Sheet.Suggestions {
-		if q.Fact == fact && suggested < maxSuggestions {
-			all = append(all, quote{Quote: q})
-			suggested++
+		if q.Fact == fact && len(suggested) < maxSuggestions {
+			suggested = append(suggested, quote{Quote: q})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b quote) int {
-		switch {
-		case a.Missing() == b.Missing():
-			return 0
-		case b.Missing():
-			return -1
-		}
-		return 1
-	})
-	return all
+	return slices.Concat(all, suggested, missing)
 }
 
 // QuoteKey returns the key of the quote with the index, empty if there are no more keys. The

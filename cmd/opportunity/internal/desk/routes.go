@@ -11,8 +11,8 @@ import (
 // role cannot use.
 type route struct {
 	pattern string
-	open    bool // needs no session
-	file    bool // takes an upload; the handler reads the body
+	open    bool  // needs no session
+	maxBody int64 // in bytes; 0 means maxForm
 	handle  func(*Desk, *visit) (view, error)
 }
 
@@ -30,7 +30,7 @@ func routes() []route {
 		{pattern: "POST /help/keys", handle: (*Desk).setKeys},
 
 		{pattern: "GET /queue", handle: (*Desk).queue},
-		{pattern: "GET /next", handle: (*Desk).next},
+		{pattern: "GET /next", handle: func(_ *Desk, v *visit) (view, error) { return next(v) }},
 		{pattern: "GET /reviews/{id}", handle: (*Desk).showReview},
 		{pattern: "POST /reviews/{id}", handle: (*Desk).submitReview},
 		{pattern: "GET /reviews/{id}/open", handle: (*Desk).openPage},
@@ -43,7 +43,7 @@ func routes() []route {
 		{pattern: "POST /reviews/{id}/undo", handle: (*Desk).undo},
 
 		{pattern: "GET /candidates", handle: (*Desk).candidates},
-		{pattern: "GET /candidates/next", handle: (*Desk).nextCandidate},
+		{pattern: "GET /candidates/next", handle: func(_ *Desk, v *visit) (view, error) { return nextCandidate(v) }},
 		{pattern: "GET /candidates/publish", handle: (*Desk).askPublishSeveral},
 		{pattern: "POST /candidates/publish", handle: (*Desk).publishSeveral},
 		{pattern: "GET /freshness", handle: (*Desk).freshness},
@@ -55,7 +55,7 @@ func routes() []route {
 		{pattern: "POST /records/{id}/read", handle: (*Desk).readPages},
 		{pattern: "GET /withdrawals", handle: (*Desk).withdrawals},
 		{pattern: "GET /import", handle: (*Desk).showImport},
-		{pattern: "POST /import", file: true, handle: (*Desk).previewImport},
+		{pattern: "POST /import", maxBody: maxFile, handle: (*Desk).previewImport},
 		{pattern: "POST /import/confirm", handle: (*Desk).importFile},
 
 		{pattern: "GET /requests", handle: (*Desk).keyRequests},
@@ -64,12 +64,10 @@ func routes() []route {
 		{pattern: "GET /usage", handle: (*Desk).usage},
 		{pattern: "GET /audit", handle: (*Desk).audit},
 		{pattern: "GET /audit.csv", handle: (*Desk).auditCSV},
-		{pattern: "GET /audit.jsonl", handle: (*Desk).auditLines},
 	}
-	for name := range actions() {
-		kind, verb, _ := strings.Cut(name, "/")
-		at := " /" + kind + "/{id}/" + verb
-		all = append(all, route{pattern: "GET" + at, handle: (*Desk).ask}, route{pattern: "POST" + at, handle: (*Desk).act})
+	for name, a := range actions() {
+		at := " /" + strings.Replace(name, "/", "/{id}/", 1)
+		all = append(all, route{pattern: "GET" + at, handle: a.ask}, route{pattern: "POST" + at, handle: a.act})
 	}
 	return all
 }

@@ -49,15 +49,11 @@ type sessionStore struct {
 
 // newSessionStore returns a store without sessions.
 func newSessionStore(now func() time.Time) *sessionStore {
-	block, _ := aes.NewCipher(random(32))          // the key has a valid length
+	key := make([]byte, 32)
+	_, _ = rand.Read(key)                          // never fails
+	block, _ := aes.NewCipher(key)                 // the key has a valid length
 	seal, _ := cipher.NewGCMWithRandomNonce(block) // so has the block
 	return &sessionStore{now: now, seal: seal, sessions: map[string]*session{}}
-}
-
-func random(n int) []byte {
-	b := make([]byte, n)
-	_, _ = rand.Read(b) // never fails
-	return b
 }
 
 // sealed is the content of a cookie.
@@ -73,7 +69,7 @@ func (s *sessionStore) Start(token, name, role, browser string) (cookie string) 
 			delete(s.sessions, id)
 		}
 	}
-	id := base64.RawURLEncoding.EncodeToString(random(16))
+	id := rand.Text()
 	s.sessions[id] = &session{ID: id, Name: name, Role: role, Browser: browser, Started: now, Seen: now,
 		owner: sha256.Sum256([]byte(token)), kept: map[string]any{}}
 	content, _ := json.Marshal(sealed{id, token}) // two strings
@@ -134,9 +130,7 @@ func (s *sessionStore) List(token string) []session {
 	var list []session
 	for _, found := range s.sessions {
 		if found.owner == sha256.Sum256([]byte(token)) && !expired(found, s.now()) {
-			listed := *found
-			listed.kept = nil
-			list = append(list, listed)
+			list = append(list, *found)
 		}
 	}
 	slices.SortFunc(list, func(a, b session) int { return cmp.Or(b.Seen.Compare(a.Seen), cmp.Compare(a.ID, b.ID)) })

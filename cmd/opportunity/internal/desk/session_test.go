@@ -92,20 +92,19 @@ func TestCookieOfAnEndedSessionIsRejected(t *testing.T) {
 func TestKeptValueIsTakenOnce(t *testing.T) {
 	_, s, cookie := start(t)
 	got, _ := s.Resume(cookie)
-	require.Nil(t, s.Take(got.ID, keptNotice))
-	s.Keep(got.ID, keptNotice, "saved")
+	require.Nil(t, s.Take(got.ID, keptUndo))
+	s.Keep(got.ID, keptUndo, "saved")
 	require.Nil(t, s.Take(got.ID, keptUpload))
-	require.Equal(t, "saved", s.Take(got.ID, keptNotice))
-	require.Nil(t, s.Take(got.ID, keptNotice))
+	require.Equal(t, "saved", s.Take(got.ID, keptUndo))
+	require.Nil(t, s.Take(got.ID, keptUndo))
 	s.End(got.ID)
-	s.Keep(got.ID, keptNotice, "late")
-	require.Nil(t, s.Take(got.ID, keptNotice))
+	s.Keep(got.ID, keptUndo, "late")
+	require.Nil(t, s.Take(got.ID, keptUndo))
 }
 
 func TestCodeWorksOnceAndExpires(t *testing.T) {
 	now := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
-	sessions := newSessionStore(time.Now)
-	c := newSignInCode(sessions, now)
+	c := newSignInCode(now)
 	text := c.text
 	require.False(t, c.Use("", now))
 	require.False(t, c.Use(text+"x", now))
@@ -114,9 +113,8 @@ func TestCodeWorksOnceAndExpires(t *testing.T) {
 	require.False(t, c.Valid(text, now))
 	require.False(t, c.Use(text, now))
 
-	c = newSignInCode(sessions, now)
+	c = newSignInCode(now)
 	require.False(t, c.Use(c.text, now.Add(codeLife)))
-	require.False(t, c.Use(sessions.Seal([]byte("{}")), now), "another text of the desk")
 }
 
 func TestThrottleDelaysPrefixesThatKeepFailing(t *testing.T) {

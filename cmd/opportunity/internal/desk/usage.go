@@ -28,19 +28,19 @@ func (d *Desk) usage(v *visit) (view, error) {
 	if n, err := strconv.Atoi(v.FormValue("days")); err == nil && slices.Contains(usageDays, n) {
 		page.Days = n
 	}
-	report, _, err := adminapi.Get[api.UsageReport](v.Context(), v.client, "/usage", "days", strconv.Itoa(page.Days))
+	report, err := call(v, adminapi.GetUsage, adminapi.Input{Query: adminapi.Query("days", strconv.Itoa(page.Days))})
 	days := make([]string, page.Days) // today last
 	for i := range days {
 		days[i] = v.now.UTC().AddDate(0, 0, i+1-page.Days).Format(time.DateOnly)
 	}
-	page.Calls = usageChart("calls", days, verbs.Tiers(), report,
-		func(u api.TierUsage, count func(api.Tier, int)) { count(u.Tier, u.Calls) })
+	page.Calls = usageChart("calls", days, verbs.Tiers(), report, func(u api.TierUsage, tier api.Tier) int {
+		if u.Tier != tier {
+			return 0
+		}
+		return u.Calls
+	})
 	page.Rejected = usageChart("rejected", days, outcomes(report), report,
-		func(u api.TierUsage, count func(api.CallOutcome, int)) {
-			for outcome, n := range u.Refused {
-				count(outcome, n)
-			}
-		})
+		func(u api.TierUsage, outcome api.CallOutcome) int { return u.Refused[outcome] })
 	for _, u := range report.Days {
 		page.Failed += u.Failed
 	}
@@ -54,10 +54,10 @@ func outcomes(report api.UsageReport) []api.CallOutcome {
 	})
 }
 
-// usageChart returns the chart of a report. each passes on the counts of an entry by the name of
-// their series. It ignores other days and names.
+// usageChart returns the chart of a report with a series for each name, of which count returns the
+// calls in an entry. It ignores other days.
 func usageChart[N ~string](
-	id string, days []string, names []N, report api.UsageReport, each func(u api.TierUsage, count func(name N, n int)),
+	id string, days []string, names []N, report api.UsageReport, count func(u api.TierUsage, name N) int,
 ) chart {
 	c := chart{ID: id, Label: "Calls of each day (UTC)"}
 	for i, name := range names {
@@ -65,15 +65,15 @@ func usageChart[N ~string](
 			series{Class: fmt.Sprintf("series-%d", i), Label: strings.ReplaceAll(string(name), "_", " ")})
 	}
 	for _, day := range days {
-		c.Columns = append(c.Columns, column{Day: day, Counts: make([]int, len(names))})
-	}
-	for _, u := range report.Days {
-		day := slices.Index(days, u.Date)
-		each(u, func(name N, n int) {
-			if i := slices.Index(names, name); day >= 0 && i >= 0 {
-				c.Columns[day].Counts[i] += n
+		col := column{Day: day, Counts: make([]int, len(names))}
+		for _, u := range report.Days {
+			for i, name := range names {
+				if u.Date == day {
+					col.Counts[i] += count(u, name)
+				}
 			}
-		})
+		}
+		c.Columns = append(c.Columns, col)
 	}
 	return c.drawn(false)
 }

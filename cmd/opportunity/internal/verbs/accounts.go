@@ -2,10 +2,8 @@ package verbs
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"time"
 
@@ -44,8 +42,8 @@ func (v *verbs) grant() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: v.act(func(ctx context.Context, c adminapi.Client, args []string) ([]byte, error) {
-			return c.Grant(ctx, args[0], api.Tier(args[1]))
+		RunE: v.act(adminapi.GrantTier, func(args []string) adminapi.Input {
+			return adminapi.Input{ID: args[0], Body: map[string]string{"tier": args[1]}}
 		}, func(args []string) string { return "granted " + args[1] + ": " + args[0] }),
 	}
 }
@@ -56,9 +54,8 @@ func (v *verbs) suspend() *cobra.Command {
 		Use:     "suspend ID",
 		Short:   "Suspend an account: its next request is rejected, and its person gets a mail with the reason",
 		Example: `  opportunity accounts suspend acc_0199a1c26f0e7a51b0a71d1f5a3b9c55 --reason "resells our data"`,
-		RunE: v.act(func(ctx context.Context, c adminapi.Client, args []string) ([]byte, error) {
-			return c.Suspend(ctx, args[0], reason, false)
-		}, func(args []string) string { return "suspended: " + args[0] }),
+		RunE: v.act(adminapi.SuspendAccount, withReason(&reason),
+			func(args []string) string { return "suspended: " + args[0] }),
 	}
 	needsReason(c, &reason, "why; the mail to the account's person quotes it")
 	return asksFirst(c, func(args []string) string {
@@ -73,9 +70,8 @@ func (v *verbs) resume() *cobra.Command {
 		Use:     "resume ID",
 		Short:   "Resume a suspended account; its person gets a mail",
 		Example: `  opportunity accounts resume acc_0199a1c26f0e7a51b0a71d1f5a3b9c55 --reason "settled by mail"`,
-		RunE: v.act(func(ctx context.Context, c adminapi.Client, args []string) ([]byte, error) {
-			return c.Suspend(ctx, args[0], reason, true)
-		}, func(args []string) string { return "resumed: " + args[0] }),
+		RunE: v.act(adminapi.ResumeAccount, withReason(&reason),
+			func(args []string) string { return "resumed: " + args[0] }),
 	}
 	needsReason(c, &reason, "why, for the audit log")
 	return c
@@ -95,14 +91,9 @@ with the authenticator, a passkey or a recovery code cancels it too. Recovery co
 removed as well, and sessions end. Repeating the command changes nothing.`,
 		Example: "  opportunity accounts reset-authenticator acc_0199a1c26f0e7a51b0a71d1f5a3b9c55" +
 			` --reason "phone stolen; identity checked by video call"`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return show(v, func(ctx context.Context, c adminapi.Client, args []string) (api.AuthenticatorReset, []byte, error) {
-				return adminapi.Send[api.AuthenticatorReset](ctx, c, http.MethodPost,
-					adminapi.Path("accounts", args[0], "reset-authenticator"), map[string]string{"reason": reason})
-			}, func(out io.Writer, reset api.AuthenticatorReset) {
-				fmt.Fprintf(out, "to be removed at %s: the authenticator of %s\n", formatTime(reset.ResetAt), args[0])
-			})(cmd, args)
-		},
+		RunE: show(v, adminapi.ResetAuthenticator, withReason(&reason), func(out io.Writer, reset api.AuthenticatorReset) {
+			fmt.Fprintf(out, "to be removed at %s: the authenticator, recovery codes and passkeys\n", formatTime(reset.ResetAt))
+		}),
 	}
 	needsReason(c, &reason, "how you know who the person is; the mail to the person quotes it")
 	return asksFirst(c, func(args []string) string {
@@ -113,14 +104,13 @@ removed as well, and sessions end. Repeating the command changes nothing.`,
 
 func (v *verbs) accountList() *cobra.Command {
 	var email string
-	var page adminapi.Page
+	var page page
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List accounts with today's usage",
 		Example: "  opportunity accounts list --output json\n  opportunity accounts list --email ada@example.org",
-		RunE: show(v, func(ctx context.Context, c adminapi.Client, _ []string) (api.AccountList, []byte, error) {
-			return c.AccountList(ctx, email, page)
-		}, showAccounts),
+		RunE: show(v, adminapi.ListAccounts, func([]string) adminapi.Input { return page.input("email", email) },
+			showAccounts),
 	}
 	c.Flags().StringVar(&email, "email", "", "only accounts whose email address contains this")
 	pageFlags(c, &page)
@@ -132,9 +122,7 @@ func (v *verbs) accountShow() *cobra.Command {
 		Use:     "show ID",
 		Short:   "Show an account's owner, keys, open requests, usage and latest audit entries",
 		Example: "  opportunity accounts show acc_0199a1c26f0e7a51b0a71d1f5a3b9c55",
-		RunE: show(v, func(ctx context.Context, c adminapi.Client, args []string) (api.AccountDetail, []byte, error) {
-			return c.Account(ctx, args[0])
-		}, showAccount),
+		RunE:    show(v, adminapi.GetAccount, withID, showAccount),
 	}
 }
 

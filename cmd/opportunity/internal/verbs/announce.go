@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -38,17 +37,13 @@ announcement is sent.`,
 			if len(text) == 0 {
 				return errors.New("the text is empty: write the paragraphs of the mail into the file")
 			}
-			c, err := v.client()
-			if err != nil {
-				return err
-			}
 			want.ID, want.Text = args[0], string(text)
 			if !yes {
-				if err := confirmAnnouncement(cmd, c, want); err != nil {
+				if err := v.confirmAnnouncement(cmd, want); err != nil {
 					return err
 				}
 			}
-			found, raw, err := adminapi.Send[api.Announcement](cmd.Context(), c, http.MethodPost, "/announcements", want)
+			found, raw, err := call(cmd, v, adminapi.Announce, adminapi.Input{Body: want})
 			if err != nil {
 				return err
 			}
@@ -73,9 +68,9 @@ announcement is sent.`,
 }
 
 // confirmAnnouncement shows an announcement that does not exist yet and asks for confirmation.
-func confirmAnnouncement(cmd *cobra.Command, c adminapi.Client, want api.AnnouncementRequest) error {
+func (v *verbs) confirmAnnouncement(cmd *cobra.Command, want api.AnnouncementRequest) error {
 	want.DryRun = true
-	found, _, err := adminapi.Send[api.Announcement](cmd.Context(), c, http.MethodPost, "/announcements", want)
+	found, _, err := call(cmd, v, adminapi.Announce, adminapi.Input{Body: want})
 	if err != nil || found.CreatedAt != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package verbs
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"strconv"
@@ -32,9 +31,9 @@ requests.`,
 			since, err = parseSince(since, time.Now())
 			return err
 		},
-		RunE: show(v, func(ctx context.Context, c adminapi.Client, _ []string) (api.AuditList, []byte, error) {
-			return c.Audit(ctx, "account", account, "action", action, "actor", actor, "since", since,
-				"limit", strconv.Itoa(limit), "before", number(int64(before)))
+		RunE: show(v, adminapi.ListAudit, func([]string) adminapi.Input {
+			return adminapi.Input{Query: adminapi.Query("account", account, "action", action, "actor", actor, "since", since,
+				"limit", strconv.Itoa(limit), "before", number(int64(before)))}
 		}, func(out io.Writer, found api.AuditList) {
 			showAudit(out, found.Entries)
 			printNextPage(out, "before", number(found.Next))

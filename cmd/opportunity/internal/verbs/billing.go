@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -28,11 +27,7 @@ The exit code is 1 if a subscription could not be compared. Differences that wer
 failure.`,
 		Example: "  opportunity billing reconcile\n  opportunity billing reconcile --output json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := v.client()
-			if err != nil {
-				return err
-			}
-			report, raw, err := adminapi.Send[api.BillingReport](cmd.Context(), c, http.MethodPost, "/billing/reconcile", nil)
+			report, raw, err := call(cmd, v, adminapi.ReconcileBilling, adminapi.Input{})
 			if err != nil {
 				return err
 			}

@@ -35,16 +35,16 @@ func (v *verbs) makeCalls(ctx context.Context, public string) (err error) {
 	if err != nil {
 		return fmt.Errorf("looking for the account of earlier runs: %w", err)
 	}
-	key, _, err := c.IssueKey(ctx, adminapi.KeyRequest{
+	key, _, err := adminapi.IssueKey.Call(ctx, c, adminapi.Input{Body: adminapi.KeyRequest{
 		Account: account, Tier: trialTier, UseCase: trialUseCase, ExpiresIn: trialKeyLife.String(),
-	})
+	}})
 	if err != nil {
 		return fmt.Errorf("issuing a key: %w", err)
 	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statusTime)
 		defer cancel()
-		if _, failed := c.RevokeKey(ctx, key.ID, false); failed != nil {
+		if _, _, failed := adminapi.RevokeKey.Call(ctx, c, adminapi.Input{ID: key.ID}); failed != nil {
 			err = errors.Join(err, fmt.Errorf("revoking the key %s, which expires in %s: %w", key.ID, trialKeyLife, failed))
 		} else if err == nil {
 			_, err = trialCall(ctx, public, "list with the revoked key", "/api/v1/opportunities?limit=1", key.Key,
@@ -63,21 +63,23 @@ func (v *verbs) makeCalls(ctx context.Context, public string) (err error) {
 	if len(list.Data) > 0 {
 		record, want = "/api/v1/opportunities/"+list.Data[0].ID, http.StatusOK
 	}
-	if _, err := trialCall(ctx, public, "record", record, key.Key, want); err != nil {
-		return err
+	for _, call := range []struct {
+		name, path string
+		want       int
+	}{{"record", record, want}, {"history", record + "/history", want}, {"account page", "/account/sign-in", http.StatusOK}} {
+		if _, err := trialCall(ctx, public, call.name, call.path, key.Key, call.want); err != nil {
+			return err
+		}
 	}
-	if _, err := trialCall(ctx, public, "history", record+"/history", key.Key, want); err != nil {
-		return err
-	}
-	_, err = trialCall(ctx, public, "account page", "/account/sign-in", "", http.StatusOK)
-	return err
+	return nil
 }
 
 // trialAccount returns the account of earlier runs of makeCalls, or "" for a new one: accounts
 // cannot be deleted, so each run would leave one. People choose the use case of their keys too, so
 // the account must be one that an operator created.
 func trialAccount(ctx context.Context, c adminapi.Client) (string, error) {
-	list, _, err := adminapi.Get[api.KeyList](ctx, c, "/keys", "useCase", trialUseCase, "limit", "100")
+	list, _, err := adminapi.ListKeys.Call(ctx, c,
+		adminapi.Input{Query: adminapi.Query("useCase", trialUseCase, "limit", "100")})
 	if err != nil {
 		return "", err
 	}
@@ -87,7 +89,7 @@ func trialAccount(ctx context.Context, c adminapi.Client) (string, error) {
 			continue
 		}
 		seen[k.Account] = true
-		a, _, err := c.Account(ctx, k.Account)
+		a, _, err := adminapi.GetAccount.Call(ctx, c, adminapi.Input{ID: k.Account})
 		if err != nil {
 			return "", err
 		}

@@ -45,22 +45,22 @@ func admin(t *testing.T, status int, response string) (client adminapi.Client, s
 func TestErrorResponses(t *testing.T) {
 	c, _ := admin(t, http.StatusNotFound,
 		`{"error":{"code":"not_found","message":"There is no key with this id."},"documentation":"http://x/"}`)
-	_, err := c.RevokeKey(t.Context(), "key_1", true)
+	_, _, err := adminapi.RevokeKey.Call(t.Context(), c, adminapi.Input{ID: "key_1"})
 	var rejected *adminapi.RequestError
 	require.ErrorAs(t, err, &rejected)
 	require.Equal(t, adminapi.RequestError{Status: 404, Code: "not_found", Reason: "There is no key with this id."},
 		*rejected)
 
 	c, _ = admin(t, http.StatusBadGateway, `<html>`)
-	_, _, err = c.Append(t.Context(), strings.NewReader("x"))
+	_, _, err = adminapi.AppendEvents.Call(t.Context(), c, adminapi.Input{Body: strings.NewReader("x")})
 	require.ErrorContains(t, err, "502")
 
 	c, _ = admin(t, http.StatusOK, `<html>`)
-	_, _, err = c.AccountList(t.Context(), "", adminapi.Page{})
+	_, _, err = adminapi.ListAccounts.Call(t.Context(), c, adminapi.Input{})
 	require.ErrorContains(t, err, "is not an admin listener")
 
 	c.Token = "wrong"
-	_, _, err = c.AccountList(t.Context(), "", adminapi.Page{})
+	_, _, err = adminapi.ListAccounts.Call(t.Context(), c, adminapi.Input{})
 	require.ErrorAs(t, err, &rejected)
 	require.NotContains(t, err.Error(), token)
 }
@@ -101,7 +101,7 @@ func TestConnectionErrorsSayWhatToDo(t *testing.T) {
 
 	expired, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
-	_, _, err := public.AccountList(expired, "", adminapi.Page{})
+	_, _, err := adminapi.ListAccounts.Call(expired, public, adminapi.Input{})
 	require.ErrorContains(t, err, "did not respond in time. Check the address and the network. "+another)
 	require.Equal(t, "timeout", adminapi.Code(err))
 }
@@ -109,10 +109,10 @@ func TestConnectionErrorsSayWhatToDo(t *testing.T) {
 func TestRejectedTokenIsNamed(t *testing.T) {
 	c, _ := admin(t, http.StatusUnauthorized,
 		`{"error":{"code":"invalid_api_key","message":"This operator token is not valid."}}`)
-	_, _, err := c.AccountList(t.Context(), "", adminapi.Page{})
+	_, _, err := adminapi.ListAccounts.Call(t.Context(), c, adminapi.Input{})
 	require.ErrorContains(t, err, "rejected the operator token in OPPORTUNITY_OPERATOR_TOKEN")
 	c.TokenFile = ".opportunity/operator-token"
-	_, _, err = c.AccountList(t.Context(), "", adminapi.Page{})
+	_, _, err = adminapi.ListAccounts.Call(t.Context(), c, adminapi.Input{})
 	require.ErrorContains(t, err,
 		"rejected the operator token in .opportunity/operator-token: set OPPORTUNITY_OPERATOR_TOKEN, or use --data-dir")
 	require.Equal(t, "invalid_api_key", adminapi.Code(err))
@@ -177,4 +177,15 @@ func TestProblemsNameWhatTheUserTyped(t *testing.T) {
 	require.Equal(t, "unknown listing \"nope\"\na, b: sources: name at least one\n", errs)
 	_, errs, _ = verb(t, c.URL, "{}", "listings", "import", "-")
 	require.Equal(t, "line 1 (id nope): id: there is no such listing\nsources: name at least one (2 lines: 2, 3)\n", errs)
+
+	newer := `{"applied":false,"refused":[],"newer":[{"slug":"a","checkType":"review","outcome":"closed",` +
+		`"checkedAt":"2026-11-20T09:01:00Z","recordedAt":"2026-11-20T10:00:00Z","actor":"eve","note":"The site\nis gone."}]}`
+	c, _ = admin(t, http.StatusConflict, newer)
+	out, errs, err := verb(t, c.URL, "{}", "events", "append", "-")
+	require.EqualError(t, err, "nothing was changed")
+	require.Empty(t, out)
+	require.Contains(t, errs,
+		"a: review closed, checked 2026-11-20 09:01:00Z, recorded 2026-11-20 10:00:00Z by eve (The site is gone.)\n")
+	out, _, _ = verb(t, c.URL, "{}", "events", "append", "-", "--output", "json")
+	require.JSONEq(t, newer, out)
 }

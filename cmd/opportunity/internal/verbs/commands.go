@@ -3,12 +3,9 @@
 package verbs
 
 import (
-	"cmp"
-	"context"
 	"encoding/csv"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"unicode"
@@ -34,52 +31,64 @@ func Commands() []*cobra.Command {
 	}
 	for _, c := range groups {
 		f := c.PersistentFlags()
-		f.StringVar(&v.adminURL, "admin-url", cmp.Or(os.Getenv("OPPORTUNITY_ADMIN_URL"), "http://"+adminapi.DefaultAdmin),
-			"the gateway's admin listener, also from OPPORTUNITY_ADMIN_URL")
-		f.StringVar(&v.dataDir, "data-dir", cmp.Or(os.Getenv("OPPORTUNITY_DATA_DIR"), adminapi.DefaultDataDir),
-			`data directory of "opportunity up", which holds the operator token; also from OPPORTUNITY_DATA_DIR.
-OPPORTUNITY_OPERATOR_TOKEN takes precedence`)
+		adminapi.Flags(f, &v.adminURL, &v.dataDir)
 		v.completeIDs(c)
 		flags.Choice(f, &v.output, "output", "text", "output format", "text", "json")
 	}
 	return groups
 }
 
-// client returns a adminapi.Client as adminapi.NewClient does.
 func (v *verbs) client() (adminapi.Client, error) { return adminapi.NewClient(v.adminURL, v.dataDir) }
 
 // runE is the work of a command.
 type runE = func(cmd *cobra.Command, args []string) error
 
+// call makes one call as the operator at this machine.
+func call[T any](cmd *cobra.Command, v *verbs, route adminapi.Route[T], in adminapi.Input) (T, []byte, error) {
+	c, err := v.client()
+	if err != nil {
+		return *new(T), nil, err
+	}
+	return route.Call(cmd.Context(), c, in)
+}
+
 // show returns the work of a command that makes one call. It prints the response as JSON, or as
 // text does.
-func show[T any](
-	v *verbs, call func(ctx context.Context, c adminapi.Client, args []string) (T, []byte, error),
-	text func(out io.Writer, response T),
-) runE {
+func show[T any](v *verbs, route adminapi.Route[T], input func(args []string) adminapi.Input,
+	text func(out io.Writer, response T)) runE {
 	return func(cmd *cobra.Command, args []string) error {
-		c, err := v.client()
-		if err != nil {
-			return err
+		response, raw, err := call(cmd, v, route, input(args))
+		if err == nil {
+			v.print(cmd.OutOrStdout(), raw, func(out io.Writer) { text(out, response) })
 		}
-		response, raw, err := call(cmd.Context(), c, args)
-		if err != nil {
-			return err
-		}
-		v.print(cmd.OutOrStdout(), raw, func(out io.Writer) { text(out, response) })
-		return nil
+		return err
 	}
 }
 
-// act is like show, for a call whose response is empty. It prints the sentence that done returns.
-func (v *verbs) act(call func(ctx context.Context, c adminapi.Client, args []string) ([]byte, error),
+// act is like show, for a route whose response is empty. It prints the sentence that done returns.
+func (v *verbs) act(route adminapi.Route[any], input func(args []string) adminapi.Input,
 	done func(args []string) string) runE {
 	return func(cmd *cobra.Command, args []string) error {
-		return show(v, func(ctx context.Context, c adminapi.Client, args []string) (any, []byte, error) {
-			raw, err := call(ctx, c, args)
-			return nil, raw, err
-		}, func(out io.Writer, _ any) { fmt.Fprintln(out, done(args)) })(cmd, args)
+		return show(v, route, input, func(out io.Writer, _ any) { fmt.Fprintln(out, done(args)) })(cmd, args)
 	}
+}
+
+// withID is the input of a call about the thing that the first argument names.
+func withID(args []string) adminapi.Input { return adminapi.Input{ID: args[0]} }
+
+// withReason is withID with a reason in the body.
+func withReason(reason *string) func(args []string) adminapi.Input {
+	return func(args []string) adminapi.Input {
+		return adminapi.Input{ID: args[0], Body: map[string]string{"reason": *reason}}
+	}
+}
+
+// ifTrue returns the value of a parameter that is set if on is.
+func ifTrue(on bool) string {
+	if on {
+		return "true"
+	}
+	return ""
 }
 
 // print writes the response or calls text, depending on --output.
@@ -118,10 +127,21 @@ func escape(text, keep string) string {
 	return b.String()
 }
 
-func pageFlags(c *cobra.Command, p *adminapi.Page) {
+// page selects entries of a list.
+type page struct {
+	after string
+	limit int // 0: the service's default
+}
+
+func pageFlags(c *cobra.Command, p *page) {
 	usage := fmt.Sprintf("maximum number of entries, up to %d", api.MaxOperatorPageSize)
-	flags.Number(c.Flags(), &p.Limit, "limit", 0, usage)
-	c.Flags().StringVar(&p.After, "after", "", "start after the entry with this id")
+	flags.Number(c.Flags(), &p.limit, "limit", 0, usage)
+	c.Flags().StringVar(&p.after, "after", "", "start after the entry with this id")
+}
+
+// input returns the input of a list with the filters, which are names and values.
+func (p page) input(filters ...string) adminapi.Input {
+	return adminapi.Input{Query: adminapi.Query(append(filters, "after", p.after, "limit", number(int64(p.limit)))...)}
 }
 
 // printNextPage prints how to get the next page, if there is one.

@@ -2,8 +2,6 @@ package verbs
 
 import (
 	"context"
-	"encoding/json"
-	"path"
 	"strings"
 	"time"
 
@@ -21,7 +19,7 @@ func (v *verbs) completeIDs(group *cobra.Command) {
 		c.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) (all []string, _ cobra.ShellCompDirective) {
 			switch {
 			case len(args) == 0 || strings.Contains(cmd.Use, "ID..."):
-				all = v.candidates(cmd.Context(), listOf(group.Name(), cmd.Name()))
+				all = v.candidates(cmd.Context(), group.Name(), cmd.Name())
 			case len(args) == 1 && strings.HasSuffix(cmd.Use, "ID TIER"):
 				for _, tier := range Tiers() {
 					all = append(all, string(tier))
@@ -32,33 +30,38 @@ func (v *verbs) completeIDs(group *cobra.Command) {
 	}
 }
 
-// listOf returns the path of the list of what a command takes.
-func listOf(group, command string) string {
-	switch {
-	case group == "accounts":
-		return "/accounts"
-	case command == "approve" || command == "decline":
-		return "/keys/requests"
-	case group == "keys":
-		return "/keys"
-	}
-	return "/listings"
-}
-
-// candidates lists ids, of keys only active ones. The shell shows nothing if they cannot be listed.
-func (v *verbs) candidates(ctx context.Context, list string) (ids []string) {
-	client, err := v.client()
+// candidates lists the ids that a command can take, of keys only active ones. The shell shows nothing
+// if they cannot be listed.
+func (v *verbs) candidates(ctx context.Context, group, command string) (ids []string) {
+	c, err := v.client()
 	if err != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	found, _, _ := adminapi.Get[map[string]json.RawMessage](ctx, client, list, "limit", "1000")
-	var entries []struct{ ID, Status string }
-	_ = json.Unmarshal(found[path.Base(list)], &entries)
-	for _, e := range entries {
-		if list != "/keys" || e.Status == "active" {
-			ids = append(ids, e.ID)
+	in := adminapi.Input{Query: adminapi.Query("limit", "1000")}
+	switch {
+	case group == "accounts":
+		found, _, _ := adminapi.ListAccounts.Call(ctx, c, in)
+		for _, a := range found.Accounts {
+			ids = append(ids, a.ID)
+		}
+	case command == "approve" || command == "decline":
+		found, _, _ := adminapi.ListKeyRequests.Call(ctx, c, in)
+		for _, r := range found.Requests {
+			ids = append(ids, r.ID)
+		}
+	case group == "keys":
+		found, _, _ := adminapi.ListKeys.Call(ctx, c, in)
+		for _, k := range found.Keys {
+			if k.Status == "active" {
+				ids = append(ids, k.ID)
+			}
+		}
+	default:
+		found, _, _ := adminapi.ListListings.Call(ctx, c, in)
+		for _, l := range found.Listings {
+			ids = append(ids, l.ID)
 		}
 	}
 	return ids

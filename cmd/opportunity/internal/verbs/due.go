@@ -3,6 +3,7 @@ package verbs
 import (
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 	"time"
 
@@ -30,15 +31,11 @@ time, with each reason and its date: never reviewed, stale, a review or link che
 on the facts, or a change of a reviewed field. The longest due come first.`,
 		Example: "  opportunity reviews due --within 7d\n  opportunity reviews due --output csv > due.csv",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := v.client()
-			if err != nil {
-				return err
-			}
-			soon := ""
+			query := url.Values{}
 			if within > 0 {
-				soon = within.String()
+				query.Set("within", within.String())
 			}
-			list, raw, err := adminapi.Get[api.DueList](cmd.Context(), c, "/reviews/due", "within", soon)
+			list, raw, err := call(cmd, v, adminapi.ListDue, adminapi.Input{Query: query})
 			if err != nil {
 				return err
 			}

@@ -1,7 +1,6 @@
 package verbs
 
 import (
-	"context"
 	"io"
 	"math"
 	"time"
@@ -27,8 +26,8 @@ duplicate. Events cannot be changed: append a later event to correct one.
 A line may carry lastEventId, the id of the listing's newest recorded event when it was reviewed, or
 "" if there was none. If there is a newer one, nothing is appended and the newer events are shown.`,
 		Example: "  opportunity events append reviews.jsonl\n  opportunity events append --output json - < reviews.jsonl",
-		RunE: v.file(func(ctx context.Context, c adminapi.Client, file io.Reader) (result, error) {
-			r, raw, err := c.Append(ctx, file)
+		RunE: v.file(func(cmd *cobra.Command, file io.Reader) (result, error) {
+			r, raw, err := call(cmd, v, adminapi.AppendEvents, adminapi.Input{Body: file})
 			return appended(r, raw), err
 		}),
 	})

@@ -3,7 +3,6 @@ package verbs
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -48,21 +47,6 @@ func asJSONLines(in io.Reader, name, format string, now time.Time) (lines io.Rea
 	wrong.Rejected = append(wrong.Rejected, rejected...)
 	slices.SortStableFunc(wrong.Rejected, func(a, b api.RejectedLine) int { return cmp.Compare(a.Line, b.Line) })
 	return nil, wrong, err
-}
-
-// listingsFile is like file, for listings files. It converts CSV and passes call either the file or
-// the problems of the conversion.
-func (v *verbs) listingsFile(format *string, call func(context.Context, adminapi.Client, io.Reader,
-	[]api.RejectedLine) (result, error)) runE {
-	return func(cmd *cobra.Command, args []string) error {
-		return v.file(func(ctx context.Context, c adminapi.Client, in io.Reader) (result, error) {
-			lines, wrong, err := asJSONLines(in, args[0], *format, time.Now())
-			if err != nil {
-				return result{}, err
-			}
-			return call(ctx, c, lines, wrong.Rejected)
-		})(cmd, args)
-	}
 }
 
 func (v *verbs) export() *cobra.Command {

@@ -1,7 +1,6 @@
 package verbs
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -27,8 +26,8 @@ derived from events alone: edits of the listing, which also put a review in doub
 the history. --at takes a UTC day, which means its end, or a time. The default is now.`,
 		Example: "  opportunity history show maple-scribe --at 2026-11-20\n  opportunity history show maple-scribe --at " +
 			"2026-11-20T09:30:00Z --output json",
-		RunE: show(v, func(ctx context.Context, c adminapi.Client, args []string) (api.HistorySnapshot, []byte, error) {
-			return adminapi.Get[api.HistorySnapshot](ctx, c, adminapi.Path("history", args[0]), "at", at)
+		RunE: show(v, adminapi.GetHistory, func(args []string) adminapi.Input {
+			return adminapi.Input{ID: args[0], Query: adminapi.Query("at", at)}
 		}, showHistory),
 	}
 	showAt.Flags().StringVar(&at, "at", "",

@@ -1,12 +1,12 @@
 package verbs
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -39,10 +39,10 @@ changed field with its old and its new value, and which records would turn "need
 		Example: "  opportunity listings import --dry-run platforms.jsonl\n  opportunity listings import platforms.jsonl\n" +
 			"  opportunity listings import listings.csv\n  opportunity listings export | opportunity listings import -",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := v.importFile(&format, dry, !yes)(cmd, args)
+			err := v.importFile(format, dry, !yes)(cmd, args)
 			if several, asks := errors.AsType[publishesSeveral](err); asks {
 				if err = confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), several.Error()); err == nil {
-					err = v.importFile(&format, dry, false)(cmd, args)
+					err = v.importFile(format, dry, false)(cmd, args)
 				}
 			}
 			return err
@@ -64,38 +64,45 @@ func (p publishesSeveral) Error() string {
 
 // importFile imports a listings file, or shows what would change if dry is set. If ask is set, it
 // may return publishesSeveral.
-func (v *verbs) importFile(format *string, dry, ask bool) runE {
-	return v.listingsFile(format, func(ctx context.Context, c adminapi.Client, file io.Reader,
-		rejected []api.RejectedLine) (result, error) {
-		if len(rejected) > 0 { // in the conversion from CSV
-			raw, err := json.Marshal(api.ImportReport{Rejected: rejected})
-			return result{rejected: rejected, raw: raw}, err
-		}
-		if dry {
-			p, raw, err := c.Preview(ctx, file)
-			text := new(strings.Builder)
-			showPreview(text, p)
-			return result{applied: len(p.Rejected) == 0, rejected: p.Rejected, omitted: p.Omitted, raw: raw,
-				text: strings.TrimSuffix(text.String(), "\n"), warnings: p.Warnings}, err
-		}
-		r, raw, err := c.Import(ctx, file, "", ask)
-		if err == nil && !r.Applied && len(r.Rejected) == 0 {
-			return result{}, publishesSeveral{r.Published, r.NeverReviewed}
-		}
-		text := fmt.Sprintf("created %d, updated %d, unchanged %d", r.Created, r.Updated, r.Unchanged)
-		if r.Published > 0 {
-			text += fmt.Sprintf("; published %d, %s", r.Published, neverReviewed(r.NeverReviewed))
-		}
-		if r.Withdrawn > 0 {
-			text += fmt.Sprintf("; withdrawn %d", r.Withdrawn)
-		}
-		return imported(r, raw, text+stillWithdrawn(r.KeptWithdrawn)), err
-	})
+func (v *verbs) importFile(format string, dry, ask bool) runE {
+	return func(cmd *cobra.Command, args []string) error {
+		return v.file(func(cmd *cobra.Command, in io.Reader) (result, error) {
+			file, wrong, err := asJSONLines(in, args[0], format, time.Now())
+			if err != nil {
+				return result{}, err
+			}
+			if len(wrong.Rejected) > 0 { // in the conversion from CSV
+				raw, err := json.Marshal(api.ImportReport{Rejected: wrong.Rejected})
+				return result{rejected: wrong.Rejected, raw: raw}, err
+			}
+			query := adminapi.Query("dryRun", ifTrue(dry), "ask", ifTrue(ask && !dry))
+			r, raw, err := call(cmd, v, adminapi.ImportListings, adminapi.Input{Query: query, Body: file})
+			switch {
+			case err != nil:
+				return result{}, err
+			case dry:
+				shown := imported(r, raw, preview(r))
+				shown.applied = len(r.Rejected) == 0
+				return shown, nil
+			case !r.Applied && len(r.Rejected) == 0:
+				return result{}, publishesSeveral{r.Published, r.NeverReviewed}
+			}
+			text := fmt.Sprintf("created %d, updated %d, unchanged %d", r.Created, r.Updated, r.Unchanged)
+			if r.Published > 0 {
+				text += fmt.Sprintf("; published %d, %s", r.Published, neverReviewed(r.NeverReviewed))
+			}
+			if r.Withdrawn > 0 {
+				text += fmt.Sprintf("; withdrawn %d", r.Withdrawn)
+			}
+			return imported(r, raw, text+stillWithdrawn(r.KeptWithdrawn)), nil
+		})(cmd, args)
+	}
 }
 
-// showPreview prints what an import would do: a line for each listing and each of its changed
-// fields, then the totals.
-func showPreview(out io.Writer, p api.ImportReport) {
+// preview returns what an import would do: a line for each listing and each of its changed fields,
+// then the totals.
+func preview(p api.ImportReport) string {
+	out := new(strings.Builder)
 	for _, c := range p.Changes {
 		sign := "~"
 		if c.Change == api.ListingCreated {
@@ -130,7 +137,7 @@ func showPreview(out io.Writer, p api.ImportReport) {
 	if text := stillWithdrawn(p.KeptWithdrawn); text != "" {
 		fmt.Fprintln(out, strings.TrimPrefix(text, "\n"))
 	}
-	fmt.Fprintln(out, "nothing was changed")
+	return out.String() + "nothing was changed"
 }
 
 // maxValue bounds the characters of a value in text output; --output json has them all.

@@ -1,10 +1,8 @@
 package verbs
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,10 +20,10 @@ func (v *verbs) keys() *cobra.Command {
 		Example: "  opportunity keys list --account acc_0199a1c26f0e7a51b0a71d1f5a3b9c55",
 	}
 	account := list.Flags().String("account", "", "only keys of this account")
-	var page adminapi.Page
+	var page page
 	pageFlags(list, &page)
-	list.RunE = show(v, func(ctx context.Context, c adminapi.Client, _ []string) (api.KeyList, []byte, error) {
-		return c.KeyList(ctx, *account, page)
+	list.RunE = show(v, adminapi.ListKeys, func([]string) adminapi.Input {
+		return page.input("account", *account)
 	}, func(out io.Writer, found api.KeyList) {
 		table(out, "ID\tACCOUNT\tTIER\tKEY\tSTATUS\tEXPIRES\tUSE CASE", func(row func(...any)) {
 			for _, k := range found.Keys {
@@ -47,8 +45,12 @@ func (v *verbs) revoke() *cobra.Command {
 confirmation; --yes skips that.`,
 		Example: "  opportunity keys revoke key_0199a1c27b3f7d0e9c1b52f6d1f0a4e2\n  opportunity keys revoke " +
 			"key_0199a1c27b3f7d0e9c1b52f6d1f0a4e2 --leaked",
-		RunE: v.act(func(ctx context.Context, c adminapi.Client, args []string) ([]byte, error) {
-			return c.RevokeKey(ctx, args[0], leaked)
+		RunE: v.act(adminapi.RevokeKey, func(args []string) adminapi.Input {
+			in := adminapi.Input{ID: args[0]}
+			if leaked {
+				in.Body = map[string]bool{"leaked": true}
+			}
+			return in
 		}, func(args []string) string { return "revoked: " + args[0] }),
 	}
 	c.Flags().BoolVar(&leaked, "leaked", false, "the key was found in a public place; the mail to its holder says so")
@@ -84,8 +86,8 @@ account, use "opportunity accounts grant".`,
 			}
 			return nil
 		},
-		RunE: show(v, func(ctx context.Context, c adminapi.Client, _ []string) (api.IssuedKey, []byte, error) {
-			return c.IssueKey(ctx, want)
+		RunE: show(v, adminapi.IssueKey, func([]string) adminapi.Input {
+			return adminapi.Input{Body: want}
 		}, func(out io.Writer, key api.IssuedKey) {
 			fmt.Fprintf(out, "key      %s\nid       %s\naccount  %s\ntier     %s\nexpires  %s\n",
 				key.Key, key.ID, key.Account, key.Tier, key.ExpiresAt.Format(time.RFC3339))
@@ -103,13 +105,13 @@ account, use "opportunity accounts grant".`,
 
 func (v *verbs) requests() *cobra.Command {
 	var all bool
-	var page adminapi.Page
+	var page page
 	c := &cobra.Command{
 		Use:     "requests",
 		Short:   "List key requests that wait for a decision",
 		Example: "  opportunity keys requests\n  opportunity keys requests --all --output json",
-		RunE: show(v, func(ctx context.Context, c adminapi.Client, _ []string) (api.KeyRequestList, []byte, error) {
-			return c.KeyRequests(ctx, all, page)
+		RunE: show(v, adminapi.ListKeyRequests, func([]string) adminapi.Input {
+			return page.input("all", ifTrue(all))
 		}, func(out io.Writer, found api.KeyRequestList) {
 			table(out, "ID\tACCOUNT\tSTATE\tREQUESTED\tNAME\tUSE CASE", func(row func(...any)) {
 				for _, r := range found.Requests {
@@ -129,9 +131,7 @@ func (v *verbs) approve() *cobra.Command {
 		Use:     "approve ID",
 		Short:   "Approve a key request for good; the person gets a mail and collects the key",
 		Example: "  opportunity keys approve req_0199a1c27b3f7d0e9c1b52f6d1f0a4e2",
-		RunE: show(v, func(ctx context.Context, c adminapi.Client, args []string) (api.KeyRequest, []byte, error) {
-			return c.ApproveKey(ctx, args[0])
-		}, showDecision),
+		RunE:    show(v, adminapi.ApproveKeyRequest, withID, showDecision),
 	}
 }
 
@@ -151,9 +151,7 @@ func (v *verbs) decline() *cobra.Command {
 		Use:     "decline ID --reason TEXT",
 		Short:   "Decline a key request for good; the person gets a mail with the reason",
 		Example: `  opportunity keys decline req_0199a1c27b3f7d0e9c1b52f6d1f0a4e2 --reason "say which site will show the data"`,
-		RunE: show(v, func(ctx context.Context, c adminapi.Client, args []string) (api.KeyRequest, []byte, error) {
-			return c.DeclineKey(ctx, args[0], reason)
-		}, showDecision),
+		RunE:    show(v, adminapi.DeclineKeyRequest, withReason(&reason), showDecision),
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why; the mail to the person quotes it")
 	_ = c.MarkFlagRequired("reason")
@@ -174,8 +172,8 @@ nothing is changed and the exit code is 1. Each key gets an account of its own, 
 connect to theirs. A key that is held already stays as it is. For such keys to be accepted the
 gateway must know their form: OPPORTUNITY_OLDER_KEYS.`,
 		Example: "  opportunity keys import older.jsonl",
-		RunE: v.file(func(ctx context.Context, c adminapi.Client, file io.Reader) (result, error) {
-			r, raw, err := adminapi.Send[api.ImportReport](ctx, c, http.MethodPost, "/keys/import", file)
+		RunE: v.file(func(cmd *cobra.Command, file io.Reader) (result, error) {
+			r, raw, err := call(cmd, v, adminapi.ImportKeys, adminapi.Input{Body: file})
 			return imported(r, raw, fmt.Sprintf("created %d, unchanged %d", r.Created, r.Unchanged)), err
 		}),
 	}

@@ -1,10 +1,8 @@
 package verbs
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -23,11 +21,8 @@ no page twice within 10 minutes. The desk shows what changed on the pages. If li
 the command says how to switch them on.`,
 		Example: "  opportunity links check maple-scribe",
 		Args:    cobra.ExactArgs(1),
-		RunE: show(v, func(ctx context.Context, c adminapi.Client, args []string) (api.PagesDue, []byte, error) {
-			return adminapi.Send[api.PagesDue](ctx, c, http.MethodPost, adminapi.Path("records", args[0], "read"), nil)
-		}, func(out io.Writer, due api.PagesDue) {
-			fmt.Fprintf(out, "%s due. %s\n", forms.Count(due.Pages, "page is", "pages are"), due.Note)
-		}),
+		RunE: show(v, adminapi.ReadPages, withID,
+			func(out io.Writer, due api.PagesDue) { fmt.Fprintln(out, forms.PagesDue(due)) }),
 	}
 	c := &cobra.Command{Use: "links", Short: "Check application links and pages of listings"}
 	c.AddCommand(check)

@@ -2,7 +2,6 @@ package verbs_test
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,23 +25,9 @@ b   B           online    published   stale       2026-11-02 00:00:00Z
 There are more: continue with --after b
 `, out)
 
-	out, errs, err := verb(t, c.URL, "", "listings", "list", "--output", "csv")
-	require.NoError(t, err)
-	require.Equal(t, `id,company,category,visibility,status,application_status,sources,published_at,last_checked_at,updated_at
-a,"'=Acme, Ltd",sell,private,unverified,open,2,,,2026-11-20T09:00:00Z
-b,B,online,published,stale,unknown,0,2026-11-01T00:00:00Z,2026-11-02T00:00:00Z,2026-11-03T00:00:00Z
-`, out)
-	require.Contains(t, errs, "--after b")
-
 	out, _, err = verb(t, c.URL, "", "listings", "list", "--output", "json")
 	require.NoError(t, err)
 	require.JSONEq(t, listed, out)
-	out, _, err = verb(t, c.URL, "", "listings", "list", "--output", "jsonl")
-	require.NoError(t, err)
-	require.Equal(t, 2, strings.Count(out, "\n"))
-	require.True(t, strings.HasPrefix(out, `{"id":"a","company":"=Acme, Ltd"`), out)
-	_, _, err = verb(t, c.URL, "", "listings", "list", "--output", "xml")
-	require.ErrorContains(t, err, "use text, json, jsonl or csv")
 }
 
 func TestListingsShow(t *testing.T) {

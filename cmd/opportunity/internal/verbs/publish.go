@@ -1,7 +1,6 @@
 package verbs
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -33,9 +32,14 @@ for confirmation. In scripts, add --yes.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			return v.report(func(ctx context.Context, c adminapi.Client, ids []string) (result, error) {
+			return v.report(func(cmd *cobra.Command, ids []string) (result, error) {
+				body := map[string]any{"ids": ids}
+				if all {
+					body = map[string]any{"all": true}
+				}
 				if !yes && (all || len(ids) > 1) {
-					tried, raw, err := c.Publish(ctx, ids, all, true)
+					tried, raw, err := call(cmd, v, adminapi.PublishListings,
+						adminapi.Input{Query: adminapi.Query("dryRun", "true"), Body: body})
 					if err != nil || len(tried.Rejected) > 0 {
 						return imported(tried, raw, ""), err
 					}
@@ -46,7 +50,7 @@ for confirmation. In scripts, add --yes.`,
 						}
 					}
 				}
-				r, raw, err := c.Publish(ctx, ids, all, false)
+				r, raw, err := call(cmd, v, adminapi.PublishListings, adminapi.Input{Body: body})
 				return imported(r, raw, fmt.Sprintf("published %d, unchanged %d", r.Updated, r.Unchanged)), err
 			})(cmd, ids)
 		},
@@ -64,8 +68,9 @@ func (v *verbs) withdraw() *cobra.Command {
 		Long: `Withdraw published listings: all that you name, or none. Consumers no longer get them. At a
 terminal, the command asks for confirmation; --yes skips that.`,
 		Example: "  opportunity listings withdraw maple-scribe --reason \"the company closed\"",
-		RunE: v.report(func(ctx context.Context, c adminapi.Client, ids []string) (result, error) {
-			r, raw, err := c.Withdraw(ctx, ids, reason)
+		RunE: v.report(func(cmd *cobra.Command, ids []string) (result, error) {
+			r, raw, err := call(cmd, v, adminapi.WithdrawListings,
+				adminapi.Input{Body: map[string]any{"ids": ids, "reason": reason}})
 			return imported(r, raw, fmt.Sprintf("withdrawn %d, unchanged %d", r.Updated, r.Unchanged)), err
 		}),
 	}

@@ -2,7 +2,6 @@ package verbs
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -96,8 +95,8 @@ type submission struct {
 }
 
 func (s submission) run(cmd *cobra.Command, id string) error {
-	return s.report(func(ctx context.Context, c adminapi.Client, _ []string) (result, error) {
-		sheet, _, err := c.Sheet(ctx, id)
+	return s.report(func(cmd *cobra.Command, _ []string) (result, error) {
+		sheet, _, err := call(cmd, s.verbs, adminapi.GetSheet, adminapi.Input{ID: id})
 		if err != nil {
 			return result{}, err
 		}
@@ -112,14 +111,15 @@ func (s submission) run(cmd *cobra.Command, id string) error {
 		if len(problems) > 0 {
 			rejected := []api.RejectedLine{{Line: 1, ID: id, Problems: problems}}
 			raw, err := json.Marshal(api.AppendReport{Rejected: rejected})
-			return result{rejected: rejected, raw: raw, usage: s.file == "" && s.facts == ""}, err
+			return result{rejected: rejected, raw: raw}, err
 		}
 		if len(s.set) > 0 {
 			if err := s.confirmChanges(cmd, sheet); err != nil {
 				return result{}, err
 			}
 		}
-		r, raw, err := c.Review(ctx, id, api.ReviewSubmission{Review: s.given})
+		r, raw, err := call(cmd, s.verbs, adminapi.SubmitReview,
+			adminapi.Input{ID: id, Body: api.ReviewSubmission{Review: s.given}})
 		return appended(r.AppendReport, raw), err
 	})(cmd, []string{id})
 }

@@ -1,7 +1,6 @@
 package verbs
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
-	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/pkg/api"
 )
 
@@ -24,7 +22,6 @@ type result struct {
 	raw      []byte
 	text     string // summary, if applied
 	lines    bool   // the user sent a file; otherwise they typed ids
-	usage    bool   // flags caused the rejection, before anything was sent
 
 	warnings []string
 }
@@ -39,15 +36,15 @@ func appended(r api.AppendReport, raw []byte) result {
 }
 
 // file is like report, for a command that sends a file.
-func (v *verbs) file(call func(context.Context, adminapi.Client, io.Reader) (result, error)) runE {
+func (v *verbs) file(send func(cmd *cobra.Command, file io.Reader) (result, error)) runE {
 	return func(cmd *cobra.Command, args []string) error {
 		in, closed, err := input(cmd, args[0])
 		if err != nil {
 			return err
 		}
 		defer closed()
-		return v.report(func(ctx context.Context, c adminapi.Client, _ []string) (result, error) {
-			r, err := call(ctx, c, in)
+		return v.report(func(cmd *cobra.Command, _ []string) (result, error) {
+			r, err := send(cmd, in)
 			r.lines = true
 			return r, err
 		})(cmd, nil)
@@ -80,14 +77,10 @@ func readFile(cmd *cobra.Command, name string) ([]byte, error) {
 	return text, err
 }
 
-// report runs an all-or-nothing call and prints its summary, or the problems that prevented it.
-func (v *verbs) report(call func(context.Context, adminapi.Client, []string) (result, error)) runE {
+// report does all-or-nothing work and prints its summary, or the problems that prevented it.
+func (v *verbs) report(work func(cmd *cobra.Command, args []string) (result, error)) runE {
 	return func(cmd *cobra.Command, args []string) error {
-		c, err := v.client()
-		if err != nil {
-			return err
-		}
-		r, err := call(cmd.Context(), c, args)
+		r, err := work(cmd, args)
 		if err != nil {
 			return err
 		}
@@ -99,9 +92,6 @@ func (v *verbs) report(call func(context.Context, adminapi.Client, []string) (re
 			return nil
 		}
 		v.print(cmd.OutOrStdout(), r.raw, func(io.Writer) { r.explain(cmd.ErrOrStderr()) })
-		if r.usage {
-			return flags.Usage("nothing was changed")
-		}
 		return &adminapi.Failure{Code: adminapi.CodeRejected, Message: "nothing was changed"}
 	}
 }
@@ -127,9 +117,10 @@ func (r result) explain(out io.Writer) {
 				fmt.Fprintf(out, "unknown listing %q\n", rejected.ID)
 			}
 		case !r.lines:
-			fmt.Fprintf(out, "%s: %s\n", ids(at), p)
+			fmt.Fprintf(out, "%s: %s\n", firstTen(at, func(r api.RejectedLine) string { return r.ID }), p)
 		case len(at) > 1:
-			fmt.Fprintf(out, "%s (%d lines: %s)\n", p, len(at), lineNumbers(at))
+			fmt.Fprintf(out, "%s (%d lines: %s)\n", p, len(at),
+				firstTen(at, func(r api.RejectedLine) string { return strconv.Itoa(r.Line) }))
 		case at[0].ID != "":
 			fmt.Fprintf(out, "line %d (id %s): %s\n", at[0].Line, at[0].ID, p)
 		default:
@@ -149,28 +140,19 @@ func (r result) explain(out io.Writer) {
 			}
 			fmt.Fprintln(out)
 		}
-		fmt.Fprintln(out, "Nothing was appended. Read the newer events, then run the command again: it starts from the "+
-			"listing's current state.")
+		fmt.Fprintln(out, "Nothing was appended. Read the newer events, then run the command again; a file needs the new lastEventId.")
 	}
 }
 
-func ids(at []api.RejectedLine) string {
-	names := make([]string, len(at))
-	for i, rejected := range at {
-		names[i] = rejected.ID
-	}
-	return strings.Join(names, ", ")
-}
-
-// lineNumbers lists the first ten line numbers.
-func lineNumbers(at []api.RejectedLine) string {
+// firstTen lists the first ten places of a problem.
+func firstTen(at []api.RejectedLine, name func(api.RejectedLine) string) string {
 	const most = 10
-	var numbers []string
+	var names []string
 	for _, rejected := range at[:min(len(at), most)] {
-		numbers = append(numbers, strconv.Itoa(rejected.Line))
+		names = append(names, name(rejected))
 	}
 	if len(at) > most {
-		numbers = append(numbers, "...")
+		names = append(names, "...")
 	}
-	return strings.Join(numbers, ", ")
+	return strings.Join(names, ", ")
 }

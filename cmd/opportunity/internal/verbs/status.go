@@ -95,7 +95,7 @@ func (v *verbs) freeSet(ctx context.Context, errs io.Writer) *api.FreeSet {
 	c, err := v.client()
 	if err == nil {
 		var status api.CatalogStatus
-		if status, _, err = adminapi.Get[api.CatalogStatus](ctx, c, "/catalog"); err == nil {
+		if status, _, err = adminapi.GetCatalog.Call(ctx, c, adminapi.Input{}); err == nil {
 			return &status.FreeSet
 		}
 	}

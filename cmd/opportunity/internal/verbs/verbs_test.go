@@ -83,6 +83,8 @@ publish them again with: opportunity listings publish ID...
 `, ""},
 		"listings import -": {`{"applied":false,"created":3,"published":3,"neverReviewed":2,"refused":[]}`,
 			"POST /operator/v1/listings/import?ask=true ann {}", "", "add --yes"},
+		"links check b": {`{"pages":0,"note":"Link checks are off."}`, "POST /operator/v1/records/b/read ann ",
+			"Link checks are off.\n", ""},
 		"links check a": {`{"pages":2,"note":"Soon."}`, "POST /operator/v1/records/a/read ann ", "2 pages are due. Soon.\n", ""},
 		"billing reconcile": {compared, "POST /operator/v1/billing/reconcile ann ", "" +
 			"ACCOUNT  SUBSCRIPTION  FIELD              HAD    HAS    HEALED\n" +

@@ -8,11 +8,7 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
-	"regexp"
 	"strings"
 	"time"
 
@@ -24,6 +20,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/epochs"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/keyusage"
@@ -87,11 +84,6 @@ func (a API) routes() []route {
 	}
 }
 
-// ids checks the parameters of paths.
-var ids = map[string]func(string) error{
-	"account": account.CheckID, "key": keys.CheckID, "request": keys.CheckRequestID,
-}
-
 // Handler serves the routes and /readyz. peer.Rules has the services that may call them.
 func (a API) Handler(ready http.Handler) http.Handler {
 	e := web.New(a.Errors)
@@ -122,10 +114,8 @@ func (r route) serve(g *gin.Context) (_ web.Reply, err error) {
 		return web.Reply{}, err
 	}
 	for _, p := range g.Params {
-		if check, known := ids[p.Key]; known {
-			if err := check(p.Value); err != nil {
-				return web.Reply{}, err
-			}
+		if err := accountdb.CheckID(p.Key, p.Value); err != nil {
+			return web.Reply{}, err
 		}
 	}
 	switch v, err := r.handle(c); v := v.(type) {
@@ -143,17 +133,18 @@ func (r route) serve(g *gin.Context) (_ web.Reply, err error) {
 func body[In any](handle func(call, In) (any, error)) func(call) (any, error) {
 	return func(c call) (any, error) {
 		var in In
-		if err := c.decode(&in, maxBody); err != nil {
+		if err := web.Decode(c.Context, &in, maxBody); err != nil {
 			return nil, err
 		}
 		return handle(c, in)
 	}
 }
 
-func (c call) page(known func(string) error) (account.Page, error) {
+// page returns the page of a list of accounts, keys or requests.
+func (c call) page(kind string) (account.Page, error) {
 	limit, err := c.query.Integer("limit", 1, api.MaxOperatorPageSize, api.MaxOperatorPageSize)
 	after, given := c.query["after"]
-	if err == nil && given && known(after) != nil {
+	if err == nil && given && accountdb.CheckID(kind, after) != nil {
 		err = problem.Invalid("after", "must be the ID of the last entry of the previous page")
 	}
 	return account.Page{After: after, Limit: limit}, err
@@ -164,34 +155,3 @@ const maxFragment = 254
 
 // maxBody is far above the size of these requests, except usage batches.
 const maxBody = 64 << 10
-
-// unknownField extracts the field name from the error of encoding/json, which has no type. Longer
-// names are not repeated to the caller, because they may be a misplaced key.
-var unknownField = regexp.MustCompile(`^json: unknown field "([A-Za-z]{1,32})"$`)
-
-// decode reads the request body, of up to most bytes, into out and rejects unknown fields. An
-// absent body leaves out unchanged.
-func (c call) decode(out any, most int64) error {
-	err := web.Decode(c.Context, out, most)
-	if err == nil || errors.Is(err, io.EOF) {
-		return nil
-	}
-	if refused := new(problem.Error); errors.As(err, &refused) {
-		return err
-	}
-	if errors.Is(err, web.ErrTrailingData) {
-		return problem.New(problem.InvalidParameter, "The body must be one JSON object and nothing after it.")
-	}
-	// The error of package time for JSON other than a string has no type.
-	if wrong := new(time.ParseError); errors.As(err, &wrong) || strings.HasPrefix(err.Error(), "Time.UnmarshalJSON") {
-		return problem.New(problem.InvalidParameter, "Times must look like 2027-01-31T00:00:00Z.")
-	}
-	if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) && wrong.Field != "" {
-		return problem.Invalid(wrong.Field, "must be a "+wrong.Type.String()+", not a "+wrong.Value)
-	}
-	if name := unknownField.FindStringSubmatch(err.Error()); name != nil {
-		return problem.Invalid(name[1], "is unknown")
-	}
-	return problem.New(problem.InvalidParameter, "The body must be one JSON object of at most %d bytes.",
-		most).Because(err)
-}

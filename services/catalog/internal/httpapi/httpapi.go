@@ -4,7 +4,6 @@ package httpapi
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
@@ -90,8 +89,8 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, ready http.Hand
 		"limit"))
 	engine.POST("/operator/v1/listings/import", operator(a.importFile, "dryRun", "ask", "sha256"))
 	engine.GET("/operator/v1/listings/export", operator(a.export))
-	engine.POST("/operator/v1/listings/publish", operator(with(a.publish, selected), "dryRun"))
-	engine.POST("/operator/v1/listings/withdraw", operator(with(a.withdraw, selected)))
+	engine.POST("/operator/v1/listings/publish", operator(with(a.publish), "dryRun"))
+	engine.POST("/operator/v1/listings/withdraw", operator(with(a.withdraw)))
 	engine.GET("/operator/v1/reviews/freshness", operator(a.freshness))
 	engine.GET("/operator/v1/reviews/candidates", operator(a.candidates, "category", "text", "host", "holder", "after",
 		"limit"))
@@ -100,18 +99,16 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, ready http.Hand
 		"text", "holder", "available", "skipped", "after", "limit"))
 	engine.GET("/operator/v1/reviews/withdrawals", operator(a.withdrawals))
 	engine.GET("/operator/v1/reviews/records/:id", operator(a.sheet, "secondOpinionOf"))
-	engine.POST("/operator/v1/reviews/records/:id", operator(with(a.review, `{"review": {...}}`)))
-	engine.POST("/operator/v1/reviews/records/:id/undo", operator(with(a.undo, `{"eventId": "..."}`)))
-	engine.PUT("/operator/v1/reviews/records/:id/opened", operator(with(a.open,
-		`{"sourceUrl": "https://...", "lastEventId": "..."}`)))
-	engine.POST("/operator/v1/reviews/records/:id/propose-withdrawal", operator(with(a.propose, `{"reason": "..."}`)))
-	engine.POST("/operator/v1/reviews/records/:id/decline-withdrawal", operator(with(a.decline, `{"reason": "..."}`)))
-	engine.PUT("/operator/v1/reviews/records/:id/lease", operator(with(a.takeLease, `{"takeOver": false}`)))
+	engine.POST("/operator/v1/reviews/records/:id", operator(with(a.review)))
+	engine.POST("/operator/v1/reviews/records/:id/undo", operator(with(a.undo)))
+	engine.PUT("/operator/v1/reviews/records/:id/opened", operator(with(a.open)))
+	engine.POST("/operator/v1/reviews/records/:id/propose-withdrawal", operator(with(a.propose)))
+	engine.POST("/operator/v1/reviews/records/:id/decline-withdrawal", operator(with(a.decline)))
+	engine.PUT("/operator/v1/reviews/records/:id/lease", operator(with(a.takeLease)))
 	engine.DELETE("/operator/v1/reviews/records/:id/lease", operator(a.endLease))
 	engine.PUT("/operator/v1/reviews/records/:id/draft", operator(a.saveDraft))
 	engine.DELETE("/operator/v1/reviews/records/:id/draft", operator(a.deleteDraft))
-	engine.PUT("/operator/v1/reviews/records/:id/skip", operator(with(a.skip,
-		`{"reason": "...", "until": "2026-11-24T09:00:00Z"}`)))
+	engine.PUT("/operator/v1/reviews/records/:id/skip", operator(with(a.skip)))
 	engine.DELETE("/operator/v1/reviews/records/:id/skip", operator(a.endSkip))
 }
 
@@ -130,16 +127,12 @@ func (r request) id() string { return r.Param("id") }
 
 const maxRequest = 4 << 20 // bytes of a JSON request body
 
-// with returns the handler of a request with a JSON body, which example describes in errors.
-func with[In any](handle func(request, In) (web.Reply, error), example string) func(request) (web.Reply, error) {
+// with returns the handler of a request with a JSON body.
+func with[In any](handle func(request, In) (web.Reply, error)) func(request) (web.Reply, error) {
 	return func(r request) (web.Reply, error) {
 		var in In
-		err := web.Decode(r.Context, &in, maxRequest)
-		if refused := new(problem.Error); errors.As(err, &refused) {
+		if err := web.Decode(r.Context, &in, maxRequest); err != nil {
 			return web.Reply{}, err
-		}
-		if err != nil {
-			return web.Reply{}, problem.New(problem.InvalidParameter, "The body must be JSON: %s.", example).Because(err)
 		}
 		return handle(r, in)
 	}

@@ -14,6 +14,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/catalog/internal/listing"
+	"opportunity.internal/services/catalog/internal/store"
 )
 
 // Limits of lists for curators.
@@ -28,8 +29,7 @@ func (a API) listings(r request) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	web.Extend(r.Context, workTime)
-	list, err := a.Desk.List(r.context(), filter, after, limit)
-	return web.Reply{JSON: list}, err
+	return web.JSON(a.Desk.List(r.context(), filter, after, limit))
 }
 
 func listingPage(values params.Values) (f listing.Filter, after string, limit int, err error) {
@@ -77,8 +77,7 @@ func (a API) candidates(r request) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	list, err := a.Desk.Candidates(r.context(), filter, after, limit)
-	return web.Reply{JSON: list}, err
+	return web.JSON(a.Desk.Candidates(r.context(), filter, after, limit))
 }
 
 func (a API) changes(r request) (web.Reply, error) {
@@ -90,7 +89,7 @@ func (a API) changes(r request) (web.Reply, error) {
 	}
 	f.Actor, errs[1] = searchText(values, "actor")
 	f.Action, errs[2] = params.OneOf(values, "action", "imported", "updated", "published", "withdrawn",
-		proposed, declined)
+		store.Proposed, store.Declined)
 	f.Since, errs[3] = values.Time("since")
 	f.Until, errs[4] = values.Time("until")
 	before, err := values.Integer("before", 1, math.MaxInt, 0)
@@ -99,8 +98,7 @@ func (a API) changes(r request) (web.Reply, error) {
 	if err := params.Join(errs[:]...); err != nil {
 		return web.Reply{}, err
 	}
-	list, err := a.Desk.Changes(r.context(), f)
-	return web.Reply{JSON: list}, err
+	return web.JSON(a.Listings.Acts(r.context(), f))
 }
 
 func (a API) status(request) (web.Reply, error) {

@@ -139,9 +139,6 @@ func (a API) export(r request) (web.Reply, error) {
 	}}, nil
 }
 
-// selected describes a selection.
-const selected = `{"ids": [...]} or {"all": true}`
-
 // selection selects listings: either IDs or All.
 type selection struct {
 	IDs    []string `json:"ids"`
@@ -179,8 +176,7 @@ func (a API) withdraw(r request, in selection) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	web.Extend(r.Context, workTime)
-	report, err := a.Listings.Withdraw(r.context(), r.actor, in.IDs, reason)
-	return web.Reply{JSON: report}, err
+	return web.JSON(a.Listings.Withdraw(r.context(), r.actor, in.IDs, reason))
 }
 
 func optionalReason(text string) (string, error) {

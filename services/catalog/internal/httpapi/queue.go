@@ -43,8 +43,7 @@ func (a API) rank(ctx context.Context, f *review.QueueFilter) {
 }
 
 func (a API) freshness(r request) (web.Reply, error) {
-	f, err := a.Desk.Freshness(r.context())
-	return web.Reply{JSON: f}, err
+	return web.JSON(a.Desk.Freshness(r.context()))
 }
 
 // doneSince returns the number of reviews that each operator recorded since then. It is empty while
@@ -103,8 +102,7 @@ func (a API) due(r request) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	web.Extend(r.Context, workTime)
-	list, err := a.Desk.Due(r.context(), a.Now().Add(within))
-	return web.Reply{JSON: list}, err
+	return web.JSON(a.Desk.Due(r.context(), a.Now().Add(within)))
 }
 
 // within reads the parameter within, a duration such as 7d or 36h. It returns 0 if the request does

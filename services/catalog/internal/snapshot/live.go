@@ -31,8 +31,8 @@ type Source interface {
 	Changes(ctx context.Context, after int64, each func(Row) error) error
 }
 
-// PollInterval is the maximum delay until a change is noticed.
-const PollInterval = 500 * time.Millisecond
+// PollInterval is the maximum delay until a change by another process is noticed.
+const PollInterval = time.Second
 
 const (
 	pollTimeout = 2 * time.Second // to read the source's sequence

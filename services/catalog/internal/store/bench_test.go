@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -16,7 +15,6 @@ import (
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/listingfile"
-	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/catalog/internal/listingtest"
 	"opportunity.internal/services/catalog/internal/snapshot"
 	"opportunity.internal/services/catalog/internal/store"
@@ -71,45 +69,5 @@ func seed(b *testing.B, s interface {
 		require.NoError(b, err)
 		require.NoError(b, s.Save(context.Background(), feed.Cursor{}, apitest.Encoded(summaries...),
 			feed.Cursor{}))
-	}
-}
-
-// BenchmarkImport measures the import of a file of 100,000 new listings of 1.6 KB: reading,
-// validating and storing them.
-func BenchmarkImport(b *testing.B) {
-	const n = 100_000
-	file := new(bytes.Buffer)
-	for i, r := range listingtest.Records(1, n, time.Now()) {
-		r.Entry.ID = fmt.Sprintf("platform-%d", i)
-		line, err := api.Encode(listingfile.Line{Listing: r.Entry.Listing, Visibility: listingfile.Published})
-		require.NoError(b, err)
-		file.Write(append(line, '\n'))
-	}
-	for dialect, newURL := range map[string]func(testing.TB) string{"postgres": schema.Postgres,
-		"sqlite": schema.SQLite} {
-		b.Run(dialect, func(b *testing.B) {
-			var cpu, server time.Duration
-			for b.Loop() {
-				b.StopTimer()
-				url := newURL(b)
-				s, _ := open(b, url)
-				beforeServer := storetest.ServerCPU(b, url)
-				b.StartTimer()
-				before := cpuTime(b)
-				report, err := s.Import(b.Context(), "bench", func(add func(listingfile.Line) error) error {
-					_, err := listingfile.Scan(bytes.NewReader(file.Bytes()), time.Now(), api.MaxReported, add)
-					return err
-				}, false)
-				require.NoError(b, err)
-				require.Equal(b, n, report.Created)
-				cpu += cpuTime(b) - before
-				b.StopTimer()
-				server += storetest.ServerCPU(b, url) - beforeServer
-				b.StartTimer()
-			}
-			b.ReportMetric(b.Elapsed().Seconds()/float64(b.N), "s/import")
-			b.ReportMetric(cpu.Seconds()/float64(b.N), "cpu-s/import")
-			b.ReportMetric(server.Seconds()/float64(b.N), "server-cpu-s/import")
-		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"opportunity.internal/services/catalog/internal/query"
 )
 
-// settleTime is the age from which consumers see a change: ten times snapshot.PollInterval. By then
+// settleTime is the age from which consumers see a change: twice snapshot.PollInterval. By then
 // every replica with a database serves the changed record, so a consumer that reads the record next
 // does not get an older state.
 const settleTime = 2 * time.Second

@@ -37,12 +37,16 @@ var Migrations embed.FS
 // Store is the catalog's database. Methods return a *problem.Error with code service_unavailable if
 // the database is unreachable.
 type Store struct {
+	Changed chan struct{} // receives soon after a change by this process
+
 	db  *database.DB
 	now func() time.Time
 }
 
 // New returns a store on an open database. now is the clock for change times.
-func New(db *database.DB, now func() time.Time) *Store { return &Store{db, now} }
+func New(db *database.DB, now func() time.Time) *Store {
+	return &Store{Changed: make(chan struct{}, 1), db: db, now: now}
+}
 
 // batch is the maximum number of rows in one statement.
 const batch = 500
@@ -91,6 +95,8 @@ const (
 	updated   = "updated"
 	published = "published"
 	withdrawn = "withdrawn"
+	Proposed  = "withdrawal-proposed"
+	Declined  = "withdrawal-declined"
 )
 
 func newListingRow(e listing.Entry) (listingRow, error) {
@@ -111,7 +117,7 @@ func newListingRow(e listing.Entry) (listingRow, error) {
 }
 
 func (r listingRow) entry(c *curationRow) (listing.Entry, error) {
-	e := listing.Entry{Visibility: r.Visibility, ChangedAt: fromMicros(r.ChangedAt)}
+	e := listing.Entry{Visibility: r.Visibility, ChangedAt: FromMicros(r.ChangedAt)}
 	if err := listing.Documents.UnmarshalFromString(r.Document, &e.Listing); err != nil {
 		return e, fmt.Errorf("decoding listing %s: %w", r.ID, err)
 	}
@@ -120,7 +126,7 @@ func (r listingRow) entry(c *curationRow) (listing.Entry, error) {
 			return e, fmt.Errorf("decoding the past dates of listing %s: %w", r.ID, err)
 		}
 	}
-	e.PublishedAt = fromMicros(r.PublishedAt)
+	e.PublishedAt = FromMicros(r.PublishedAt)
 	if c != nil {
 		e.Curation = &c.Curation
 	}
@@ -135,7 +141,8 @@ func toMicros(t *time.Time) *int64 {
 	return &us
 }
 
-func fromMicros(us *int64) *time.Time {
+// FromMicros is like database.FromMicros; nil stays nil.
+func FromMicros(us *int64) *time.Time {
 	if us == nil {
 		return nil
 	}
@@ -183,7 +190,13 @@ func (s *Store) change(ctx context.Context, limit time.Duration, f func(tx *gorm
 		return tx.Exec("UPDATE change_sequence SET value = ? WHERE id = 1", next).Error
 	})
 	switch {
-	case err == nil || errors.Is(err, errNoChange):
+	case errors.Is(err, errNoChange):
+		return nil
+	case err == nil:
+		select {
+		case s.Changed <- struct{}{}:
+		default: // the reader has yet to see an earlier one
+		}
 		return nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded): // some errors, such as that of a commit, do not wrap it
 		return problem.Unavailable(err)
@@ -246,7 +259,7 @@ func eachChange(db *gorm.DB, after int64, each func(snapshot.Row) error) error {
 			&row.Summary); err != nil {
 			return database.Outage(err)
 		}
-		row.PublishedAt, row.ChangedAt = fromMicros(publishedAt), fromMicros(changedAt)
+		row.PublishedAt, row.ChangedAt = FromMicros(publishedAt), FromMicros(changedAt)
 		if err := each(row); err != nil {
 			return err
 		}

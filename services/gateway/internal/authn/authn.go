@@ -11,9 +11,8 @@
 // process's clock.
 //
 // Guesses do not reach authquota. The gateway knows the digests of all keys (keySet) and rejects
-// any other key from memory. While it cannot sync the digests, it looks up unknown keys, for each
-// network at most thirty at once and then one a second; beyond that the response is 503. A network
-// has at most thirty lookups of any kind in flight; further ones wait.
+// any other key from memory. While it cannot sync the digests, a key that is not among them gets
+// 503, because nothing is known about it.
 package authn
 
 import (
@@ -24,7 +23,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -32,8 +30,6 @@ import (
 	"github.com/maypok86/otter/v2"
 	"github.com/maypok86/otter/v2/stats"
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/semaphore"
-	"golang.org/x/time/rate"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
@@ -46,13 +42,8 @@ import (
 const (
 	refreshAfter  = time.Minute
 	usableFor     = 5 * time.Minute
-	lookupTimeout = 2 * time.Second
-
-	guessBurst = 30
-	guessRate  = 1 // a second
-
-	// Maximum entries of the caches.
-	maxKeys, maxNetworks = 100_000, 50_000
+	lookupTimeout = 2 * time.Second // with the wait for a sync of the key set
+	maxKeys       = 100_000         // in the cache
 )
 
 // Authenticator resolves keys. It is safe for concurrent use.
@@ -65,16 +56,10 @@ type Authenticator struct {
 	keys      *keySet
 	refreshes *refreshes
 	cache     *otter.Cache[fingerprint, *Principal]
-	networks  *otter.Cache[netip.Addr, *network]
 
 	cacheStats *stats.Counter
 	lookups    *prometheus.CounterVec
 	rejected   prometheus.Counter
-}
-
-type network struct {
-	guesses  *rate.Limiter       // lookups of unknown keys
-	inFlight *semaphore.Weighted // lookups of any key
 }
 
 // Principal is a resolved key. It is shared between requests and immutable.
@@ -177,23 +162,18 @@ type Authority struct {
 	KeyDigests func(context.Context, api.KeyPosition) (api.KeyDigests, error)
 }
 
-// New returns an authenticator. peppers are the secrets of the key digests, newest first. Unknown
-// keys are rejected from memory only while Run is running.
+// New returns an authenticator. peppers are the secrets of the key digests, newest first. It
+// resolves keys that are not cached only while Run is running.
 func New(peppers [][]byte, authority Authority, now func() time.Time, log *slog.Logger) *Authenticator {
-	clock, cacheStats := clock{now, now()}, stats.NewCounter()
+	cacheStats := stats.NewCounter()
 	return &Authenticator{
 		peppers: peppers, resolve: authority.Resolve, now: now, cacheStats: cacheStats, lookups: newLookups(),
 		rejected: newRejected(),
 		keys:     newKeySet(authority.KeyDigests), refreshes: newRefreshes(log),
 		cache: otter.Must(&otter.Options[fingerprint, *Principal]{
-			MaximumSize: maxKeys, Clock: clock, Logger: cacheLogger{log}, StatsRecorder: cacheStats,
+			MaximumSize: maxKeys, Clock: clock{now, now()}, Logger: cacheLogger{log}, StatsRecorder: cacheStats,
 			ExpiryCalculator:  otter.ExpiryWriting[fingerprint, *Principal](usableFor),
 			RefreshCalculator: newRefreshTimes(),
-		}),
-		networks: otter.Must(&otter.Options[netip.Addr, *network]{
-			MaximumSize: maxNetworks, Clock: clock,
-			// the burst is full again after that
-			ExpiryCalculator: otter.ExpiryAccessing[netip.Addr, *network](guessBurst / guessRate * time.Second),
 		}),
 	}
 }
@@ -205,19 +185,16 @@ func (a *Authenticator) Run(ctx context.Context, tel *telemetry.Telemetry) error
 	return nil
 }
 
-// Close stops the background goroutines of the caches.
-func (a *Authenticator) Close() {
-	a.cache.StopAllGoroutines()
-	a.networks.StopAllGoroutines()
-}
+// Close stops the background goroutines of the cache.
+func (a *Authenticator) Close() { a.cache.StopAllGoroutines() }
 
-// Resolve returns the principal of a key; from is the client address. An unknown, expired or
-// revoked key is an error; for the latter two the principal is returned as well. A suspended
-// account is no error here, because the cached suspension may be outdated: compare its epoch first.
-func (a *Authenticator) Resolve(ctx context.Context, key Key, from netip.Addr) (*Principal, error) {
+// Resolve returns the principal of a key. An unknown, expired or revoked key is an error; for the
+// latter two the principal is returned as well. A suspended account is no error here, because the
+// cached suspension may be outdated: compare its epoch first.
+func (a *Authenticator) Resolve(ctx context.Context, key Key) (*Principal, error) {
 	p, err := key.resolved, error(nil)
 	if p == nil {
-		ctx, load := context.WithoutCancel(ctx), lookup{a, key, from}
+		ctx, load := context.WithoutCancel(ctx), lookup{a, key}
 		if p, err = a.cache.Get(ctx, key.of, load); err == nil && !a.InTerm(p) {
 			a.Forget(p)
 			p, err = a.cache.Get(ctx, key.of, load)
@@ -263,59 +240,23 @@ func (a *Authenticator) Forget(p *Principal) {
 // lookup loads one key from authquota. Concurrent requests with the key share it.
 type lookup struct {
 	*Authenticator
-	key  Key
-	from netip.Addr
+	key Key
 }
 
 // Load looks up a key that is not cached.
 func (l lookup) Load(ctx context.Context, of fingerprint) (*Principal, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookupTimeout) // includes the wait for the semaphore
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	digests := l.key.digests(l.peppers)
-	from := l.network(l.from)
-	exists, guess, err := l.exists(ctx, digests, from)
-	if err != nil || !exists {
-		return nil, l.rejection(err)
-	}
-	if err := from.inFlight.Acquire(ctx, 1); err != nil {
+	exists, err := l.keys.has(ctx, digests)
+	switch {
+	case err != nil:
 		return nil, problem.Unavailable(err)
+	case !exists:
+		l.rejected.Inc()
+		return nil, otter.ErrNotFound
 	}
-	defer from.inFlight.Release(1)
-	if guess { // the lookups that this one waited for may have been guesses
-		if exists, _, err := l.exists(ctx, digests, from); err != nil || !exists {
-			return nil, l.rejection(err)
-		}
-	}
-	p, err := l.query(ctx, of, digests, missed)
-	if errors.Is(err, otter.ErrNotFound) {
-		from.guesses.AllowN(l.now(), 1)
-	}
-	return p, err
-}
-
-// exists reports whether a key exists. If the key set is not synced in time, guess is true and the
-// key may be looked up. Beyond the limit on guesses it waits longer for the sync, and returns an
-// error (503) if that times out.
-func (l lookup) exists(ctx context.Context, digests []string, from *network) (exists, guess bool, err error) {
-	if exists, err = l.keys.has(ctx, digests, syncWait); err == nil {
-		return exists, false, nil
-	}
-	limited := l.checkGuesses(from)
-	if limited == nil {
-		return true, true, nil
-	}
-	if exists, err = l.keys.has(ctx, digests, lookupTimeout); err == nil {
-		return exists, false, nil
-	}
-	return false, false, limited
-}
-
-func (l lookup) rejection(err error) error {
-	if err != nil {
-		return err
-	}
-	l.rejected.Inc()
-	return otter.ErrNotFound
+	return l.query(ctx, of, digests, missed)
 }
 
 // Reload refreshes a cached key in the background.
@@ -339,35 +280,6 @@ func (l lookup) query(ctx context.Context, of fingerprint, digests []string, rea
 		return nil, problem.Unavailable(err)
 	}
 	return newPrincipal(p, of, term)
-}
-
-// checkGuesses returns an error (503) if the network has looked up too many unknown keys. Lookups
-// of existing keys do not count.
-func (a *Authenticator) checkGuesses(from *network) error {
-	lacking := 1 - from.guesses.TokensAt(a.now())
-	if lacking <= 0 {
-		return nil
-	}
-	return problem.New(problem.ServiceUnavailable, "API keys cannot be checked right now.").
-		RetryIn(time.Duration(lacking * float64(time.Second) / guessRate)).Because(errNotSynced)
-}
-
-func (a *Authenticator) network(from netip.Addr) *network {
-	n, _ := a.networks.ComputeIfAbsent(networkOf(from), func() (*network, bool) {
-		return &network{rate.NewLimiter(guessRate, guessBurst), semaphore.NewWeighted(guessBurst)}, false
-	})
-	return n
-}
-
-// networkOf returns the address that stands for the network of addr: an IPv6 network is a /64, the
-// least that a customer has.
-func networkOf(addr netip.Addr) netip.Addr {
-	addr = addr.Unmap()
-	if addr.Is6() {
-		prefix, _ := addr.WithZone("").Prefix(64)
-		return prefix.Addr()
-	}
-	return addr
 }
 
 // clock adapts the authenticator's clock to the cache. A step of the wall clock changes no age.

@@ -2,14 +2,11 @@ package authn
 
 import (
 	"fmt"
-	"log/slog"
-	"net/netip"
+
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
 )
@@ -45,28 +42,4 @@ func TestRead(t *testing.T) {
 	}
 	_, err = Read([]string{"Bearer jb-4711"}, apikey.OlderForm{})
 	require.Equal(t, problem.InvalidAPIKey, problem.Of(err).Code, "no older form is configured")
-}
-
-// A resolved key is checked like any other, by this process's clock, and without a lookup.
-func TestResolvedKey(t *testing.T) {
-	now := time.Now()
-	a := New(nil, Authority{}, func() time.Time { return now }, slog.New(slog.DiscardHandler))
-	defer a.Close()
-	resolve := func(p api.Principal) (*Principal, error) {
-		key, err := Resolved(p)
-		require.NoError(t, err)
-		return a.Resolve(t.Context(), key, netip.Addr{})
-	}
-	p, err := resolve(api.Principal{Key: "key_a", Tier: api.Commercial, ExpiresAt: now.Add(1),
-		Next: &api.PrincipalChange{At: now, Tier: api.Free}})
-	require.NoError(t, err)
-	require.Equal(t, api.Free, p.Tier, "the paid period has ended")
-	require.JSONEq(t, `{"tier":"free","pageSize":0,"history":false}`, p.Caller)
-	a.Forget(p)
-
-	p, err = resolve(api.Principal{Key: "key_a", ExpiresAt: now.Add(1), RevokedAt: &now})
-	require.Equal(t, problem.RevokedAPIKey, problem.Of(err).Code)
-	require.Equal(t, "key_a", p.Key, "for the usage of the key")
-	_, err = resolve(api.Principal{ExpiresAt: now})
-	require.Equal(t, problem.ExpiredAPIKey, problem.Of(err).Code)
 }

@@ -12,10 +12,9 @@ import (
 )
 
 const (
-	readEvery = time.Hour              // of the whole list
-	syncEvery = 10 * time.Second       // while no request waits
-	syncPause = 50 * time.Millisecond  // between two syncs, at least
-	syncWait  = 200 * time.Millisecond // wait of a request before its key is looked up as a guess
+	readEvery = time.Hour             // of the whole list
+	syncEvery = 10 * time.Second      // while no request waits
+	syncPause = 50 * time.Millisecond // between two syncs, at least
 )
 
 // errNotSynced means that the key set could not be synced in time, so it is unknown whether a key
@@ -55,8 +54,8 @@ func newKeySet(pull func(context.Context, api.KeyPosition) (api.KeyDigests, erro
 }
 
 // has reports whether a key with one of the digests exists. It returns errNotSynced if it cannot
-// tell within wait.
-func (s *keySet) has(ctx context.Context, digests []string, wait time.Duration) (bool, error) {
+// tell before ctx ends.
+func (s *keySet) has(ctx context.Context, digests []string) (bool, error) {
 	s.mu.RLock()
 	found, round := s.contains(digests), s.next
 	s.mu.RUnlock()
@@ -67,8 +66,6 @@ func (s *keySet) has(ctx context.Context, digests []string, wait time.Duration) 
 	case s.wanted <- struct{}{}:
 	default: // a sync is already requested
 	}
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
 	select {
 	case <-ctx.Done():
 		return false, errNotSynced

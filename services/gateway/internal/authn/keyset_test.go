@@ -75,7 +75,7 @@ func TestSyncOnDemand(t *testing.T) {
 		defer stop()
 		go s.run(ctx, slog.New(slog.DiscardHandler), func(error) {})
 		synctest.Wait()
-		found, err := s.has(ctx, []string{strings.Repeat("0", api.KeyDigestLength)}, syncWait)
+		found, err := s.has(ctx, []string{strings.Repeat("0", api.KeyDigestLength)})
 		require.NoError(t, err)
 		require.False(t, found)
 		<-ctx.Done()

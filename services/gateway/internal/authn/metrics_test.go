@@ -2,7 +2,6 @@ package authn
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"errors"
 	"io"
@@ -16,10 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/peer"
-	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/pkg/problem"
 )
 
 // counters returns the counters of a metric by their labels.
@@ -42,45 +39,35 @@ func counters(t *testing.T, metrics prometheus.Gatherer, name string) map[string
 	return values
 }
 
-func TestLookupsAreCounted(t *testing.T) {
+func TestLookupsAndRejectionsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &account{principal: api.Principal{ExpiresAt: time.Now().Add(time.Hour)}}
-		keys, after := a.authenticator(t)
-		registry := prometheus.NewRegistry()
-		registry.MustRegister(keys.Collectors()...)
-		lookups := func() map[string]float64 { return counters(t, registry, "gateway_key_lookups_total") }
+		a := newAuthority()
+		key := a.issue(pepper)
+		keys, tel := a.start(t, time.Now, io.Discard)
+		lookups := func() map[string]float64 { return counters(t, tel.Registry, "gateway_key_lookups_total") }
 		want := map[string]float64{"found miss ": 0, "found refresh ": 0, "unknown miss ": 0, "unknown refresh ": 0,
 			"failed miss ": 0, "failed refresh ": 0}
 		require.Equal(t, want, lookups(), "series exist from the start")
 
-		p, _ := after(0)
+		p, err := keys.Resolve(t.Context(), KeyOf(key))
+		require.NoError(t, err)
 		a.set(func() { a.err = errors.New("unavailable") })
-		_, _ = after(refreshAfter + time.Second)
+		time.Sleep(refreshAfter + time.Second)
+		require.Empty(t, resolve(t, keys, key))
+		synctest.Wait()
 		keys.Forget(p)
-		_, _ = after(0)
+		require.Equal(t, problem.ServiceUnavailable, resolve(t, keys, key))
 		a.set(func() { a.err = &peer.StatusError{Status: http.StatusNotFound} })
-		_, _ = after(0)
+		require.Equal(t, problem.InvalidAPIKey, resolve(t, keys, key))
 		want["found miss "], want["failed refresh "], want["failed miss "], want["unknown miss "] = 1, 1, 1, 1
 		require.Equal(t, want, lookups())
-	})
-}
 
-// Unknown keys that are rejected from memory are counted, and so are failed syncs.
-func TestRejectionsAndSyncsAreCounted(t *testing.T) {
-	keys := (&authority{}).start(t, time.Now)
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(keys.Collectors()...)
-	require.Equal(t, map[string]float64{"": 0}, counters(t, registry, "gateway_unknown_keys_rejected_total"))
-	require.NotEmpty(t, resolve(t, keys, apikey.Generate(apikey.Live), somewhere))
-	require.Equal(t, map[string]float64{"": 1}, counters(t, registry, "gateway_unknown_keys_rejected_total"))
-
-	synctest.Test(t, func(t *testing.T) {
-		tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
-		require.NoError(t, err)
-		keys, _ := (&account{}).authenticator(t)
-		ctx, stop := context.WithTimeout(t.Context(), syncEvery)
-		defer stop()
-		require.NoError(t, keys.Run(ctx, tel))
+		require.Equal(t, problem.InvalidAPIKey, resolve(t, keys, random(1)[0]))
+		require.Equal(t, map[string]float64{"": 1}, counters(t, tel.Registry, "gateway_unknown_keys_rejected_total"))
+		require.Equal(t, map[string]float64{"keys ": 0}, counters(t, tel.Registry, "feed_pull_failures_total"))
+		a.set(func() { a.unlisted = errors.New("unavailable") })
+		time.Sleep(syncEvery + 2*syncPause)
+		synctest.Wait()
 		require.Equal(t, map[string]float64{"keys ": 1}, counters(t, tel.Registry, "feed_pull_failures_total"))
 	})
 }

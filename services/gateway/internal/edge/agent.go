@@ -96,7 +96,7 @@ func (e *Edge) admitMessage(r *http.Request) (settle func(charged bool), err err
 	}
 	units := 1 + int(length/agentUnit)
 	if key, err := authn.Read(r.Header["Authorization"], e.OlderKeys); err == nil {
-		if p, err := e.Keys.Resolve(r.Context(), key, e.client(r)); err == nil {
+		if p, err := e.Keys.Resolve(r.Context(), key); err == nil {
 			limiter := e.anonymous.ofAccount(p.Account)
 			if limiter.TokensAt(e.Now()) < float64(units) {
 				return nil, e.anonymous.tooMany(r.Context(), "Too many messages that make no call.")

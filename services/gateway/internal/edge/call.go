@@ -31,7 +31,7 @@ func (e *Edge) authenticate(x *exchange) (err error) {
 type keyOfCall struct{}
 
 func (e *Edge) resolve(x *exchange) error {
-	p, err := e.Keys.Resolve(x.Request.Context(), x.key, e.client(x.Request))
+	p, err := e.Keys.Resolve(x.Request.Context(), x.key)
 	if p != nil {
 		x.caller = p
 	}

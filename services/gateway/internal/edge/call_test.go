@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/gateway/internal/admission"
 )
@@ -22,9 +21,8 @@ import (
 func list(t *testing.T, h http.Handler) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/opportunities", nil)
-	r.Header.Set("Authorization", "Bearer "+apikey.Generate(apikey.Live).Reveal())
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
+	r.Header.Set("Authorization", bearer())
+	w := serve(h, r)
 	return w
 }
 
@@ -93,13 +91,12 @@ func TestAdmissionDecisions(t *testing.T) {
 				c.lookups[lookups](&p)
 				lookups++
 				return p
-			}, func() {})
+			}, nil)
 			if c.stop {
 				server.Stop()
 			}
 			e.Catalog = replies(t, http.StatusOK, "{}", "Content-Type", jsonType)
-			h, err := e.Handler()
-			require.NoError(t, err)
+			h := e.handler(t)
 			var w *httptest.ResponseRecorder
 			for range max(1, c.calls) {
 				w = list(t, h)
@@ -126,13 +123,12 @@ func (e *Edge) logging(t *testing.T) *bytes.Buffer {
 func TestFailedRefundIsLogged(t *testing.T) {
 	e := newEdge(t)
 	log := e.logging(t)
-	server := e.admits(t, principal, func() {})
+	server := e.admits(t, principal, nil)
 	e.Catalog = behind(t, func(*http.Request) (*http.Response, error) {
 		server.Stop()
 		return reply(http.StatusPaymentRequired, strings.NewReader("{}"), "Content-Type", jsonType), nil
 	})
-	h, err := e.Handler()
-	require.NoError(t, err)
+	h := e.handler(t)
 	require.Equal(t, http.StatusPaymentRequired, list(t, h).Code)
 	require.Contains(t, log.String(), `"msg":"charge refund failed"`)
 	require.Contains(t, log.String(), `"account_id":"acc_a"`)
@@ -150,8 +146,7 @@ func TestRouteOfARequestIsLogged(t *testing.T) {
 // A rate over a series ignores its first increment, so each series exists from the start.
 func TestSeriesOfAlertsExistFromTheStart(t *testing.T) {
 	e := newEdge(t)
-	_, err := e.Handler()
-	require.NoError(t, err)
+	_ = e.handler(t)
 	families, err := e.Telemetry.Registry.Gather()
 	require.NoError(t, err)
 	exist := map[string]bool{}

@@ -12,10 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/gateway/internal/agent"
 	"opportunity.internal/services/gateway/internal/usage"
 )
 
@@ -33,23 +31,19 @@ func TestDisconnectDuringTheResponseIsToldApart(t *testing.T) {
 	} {
 		e := newEdge(t)
 		log := e.logging(t)
-		counters := e.admits(t, principal, func() {}).Client()
+		counters := e.admits(t, principal, nil).Client()
 		ctx, disconnect := context.WithCancel(t.Context())
 		e.Catalog = behind(t, func(r *http.Request) (*http.Response, error) {
 			disconnect()
 			return reply(http.StatusOK, canceled{r.Context()}, "Content-Type", jsonType), nil
 		})
-		var err error
-		e.Agent, err = agent.New("https://api.opportunity.example", e.Telemetry.Log)
-		require.NoError(t, err)
-		h, err := e.Handler()
-		require.NoError(t, err)
+		h := e.handler(t)
 		r := httptest.NewRequestWithContext(ctx, c.method, c.path, strings.NewReader(c.body))
 		if c.body == "" {
 			r.ContentLength = 0
 		}
 		r.Header.Set("Content-Type", jsonType)
-		r.Header.Set("Authorization", "Bearer "+apikey.Generate(apikey.Live).Reveal())
+		r.Header.Set("Authorization", bearer())
 		func() {
 			defer func() { _ = recover() }() // http.ErrAbortHandler
 			h.ServeHTTP(httptest.NewRecorder(), r)
@@ -78,7 +72,7 @@ func TestPanicRefundsCharge(t *testing.T) {
 	var err error
 	e.Pages, err = newPages() // counts only these calls
 	require.NoError(t, err)
-	counters := e.admits(t, principal, func() {}).Client()
+	counters := e.admits(t, principal, nil).Client()
 	e.Catalog = behind(t, func(*http.Request) (*http.Response, error) { panic("bug") })
 	e.History = behind(t, func(*http.Request) (*http.Response, error) {
 		return reply(http.StatusOK, panickingBody{}, "Content-Type", "application/json"), nil
@@ -93,14 +87,13 @@ func TestPanicRefundsCharge(t *testing.T) {
 		}
 		return nil
 	}, e.Telemetry.Log)
-	h, err := e.Handler()
-	require.NoError(t, err)
+	h := e.handler(t)
 	gateway := httptest.NewServer(h)
 	defer gateway.Close()
 	for path, answered := range map[string]bool{"/api/v1/opportunities": true, "/api/v1/opportunities/a/history": false} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, gateway.URL+path, nil)
 		require.NoError(t, err)
-		r.Header.Set("Authorization", "Bearer "+apikey.Generate(apikey.Live).Reveal())
+		r.Header.Set("Authorization", bearer())
 		resp, err := gateway.Client().Do(r)
 		require.NoError(t, err)
 		resp.Body.Close()

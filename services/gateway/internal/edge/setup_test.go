@@ -10,18 +10,20 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/gateway/internal/admission"
+	"opportunity.internal/services/gateway/internal/agent"
 	"opportunity.internal/services/gateway/internal/authn"
 	"opportunity.internal/services/gateway/internal/docsite"
 	"opportunity.internal/services/gateway/internal/proxy"
@@ -66,6 +68,10 @@ func newPages() (*docsite.Site, error) {
 // pages are shared, because rendering them takes longer than most tests.
 var pages = sync.OnceValues(newPages)
 
+var agents = sync.OnceValues(func() (*agent.Server, error) {
+	return agent.New("https://api.opportunity.example", slog.New(slog.DiscardHandler))
+})
+
 // newEdge returns an Edge without keys, a limiter and services. Its recorder sends nothing.
 func newEdge(t testing.TB) Edge {
 	t.Helper()
@@ -73,7 +79,10 @@ func newEdge(t testing.TB) Edge {
 	require.NoError(t, err)
 	site, err := pages()
 	require.NoError(t, err)
+	server, err := agents()
+	require.NoError(t, err)
 	return Edge{
+		Agent: server,
 		Usage: usage.New(func(context.Context, api.UsageBatch) error { return nil }, tel.Log),
 		Pages: site, Telemetry: tel, Errors: problem.Writer{Log: tel.Log}, Now: time.Now,
 	}
@@ -85,40 +94,75 @@ func principal() api.Principal {
 		ExpiresAt: time.Now().Add(time.Hour)}
 }
 
-// admits lets e resolve each key with resolve and admit calls of account acc_a. onRestore runs when
-// the counters of the day are created. It returns the Redis that has the counters.
+// issued are the keys that authquota lists.
+var issued = sync.OnceValue(func() (keys [100]apikey.Key) {
+	for i := range keys {
+		keys[i] = apikey.Generate(apikey.Live)
+	}
+	return keys
+})
+
+var requests atomic.Uint32
+
+// bearer returns the Authorization header of a key that no Edge has cached.
+func bearer() string {
+	return "Bearer " + issued()[requests.Add(1)%uint32(len(issued()))].Reveal()
+}
+
+// admits lets e resolve each key with resolve and admit calls of account acc_a. onRestore, if not
+// nil, runs when the counters of the day are created. It returns the Redis that has the counters.
 func (e *Edge) admits(t testing.TB, resolve func() api.Principal, onRestore func()) *redistest.Server {
 	t.Helper()
 	server := redistest.Start(t)
 	counters := server.Client()
 	require.NoError(t, counters.HSet(t.Context(), counter.Epochs, "acc_a", 1).Err())
-	e.Keys = authn.New([][]byte{make([]byte, 32)},
-		authn.Authority{Resolve: func(context.Context, api.PrincipalQuery) (api.Principal, error) {
-			return resolve(), nil
-		}}, time.Now, slog.New(slog.DiscardHandler))
-	t.Cleanup(e.Keys.Close)
-	e.limits(t, counters, onRestore, 10)
-	return server
-}
-
-// limits lets e admit calls with counters up to a capacity a day.
-func (e *Edge) limits(t testing.TB, counters *redis.Client, onRestore func(), capacity int) {
-	t.Helper()
+	pepper := [][]byte{make([]byte, 32)}
+	e.Keys = authn.New(pepper, authn.Authority{
+		Resolve: func(context.Context, api.PrincipalQuery) (api.Principal, error) { return resolve(), nil },
+		KeyDigests: func(context.Context, api.KeyPosition) (page api.KeyDigests, err error) {
+			for _, key := range issued() {
+				page.Digests = append(page.Digests, key.Digests(pepper)[0][:api.KeyDigestLength])
+			}
+			return page, nil
+		},
+	}, time.Now, slog.New(slog.DiscardHandler))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- e.Keys.Run(ctx, e.Telemetry) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-ended)
+		e.Keys.Close()
+	})
 	e.Limiter = admission.New(admission.Config{
-		Redis: counters, Budget: 5 * time.Second, Tracer: e.Telemetry.Tracer, Log: e.Telemetry.Log, Capacity: capacity,
+		Redis: counters, Budget: 5 * time.Second, Tracer: e.Telemetry.Tracer, Log: e.Telemetry.Log, Capacity: 10,
 		Now: time.Now,
 		Restore: func(ctx context.Context, day string) error {
-			onRestore()
+			if onRestore != nil {
+				onRestore()
+			}
 			return counters.HSetNX(ctx, counter.Day(day), counter.ServiceField, 0).Err()
 		},
 	})
+	return server
+}
+
+func (e Edge) handler(t testing.TB) http.Handler {
+	t.Helper()
+	h, err := e.Handler()
+	require.NoError(t, err)
+	return h
+}
+
+func serve(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
 }
 
 // send serves one request with headers given as pairs.
 func (e Edge) send(t *testing.T, method, path, body string, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
-	h, err := e.Handler()
-	require.NoError(t, err)
 	var in io.Reader
 	if body != "" {
 		in = strings.NewReader(body)
@@ -127,7 +171,5 @@ func (e Edge) send(t *testing.T, method, path, body string, headers ...string) *
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return w
+	return serve(e.handler(t), r)
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/counter"
 )
 
@@ -20,7 +19,7 @@ func TestFailoverDuringACallLooksTheKeyUpAgain(t *testing.T) {
 	counters := e.admits(t, func() api.Principal { lookups++; return principal() }, func() { e.Keys.NewTerm() }).Client()
 	e.Catalog = replies(t, http.StatusOK, "{}", "Content-Type", "application/json")
 	w := e.send(t, http.MethodGet, "/api/v1/opportunities", "", "Authorization",
-		"Bearer "+apikey.Generate(apikey.Live).Reveal())
+		bearer())
 	require.Equal(t, http.StatusOK, w.Code, w.Body)
 	require.Equal(t, 2, lookups)
 	charged := counters.HGet(t.Context(), counter.Day(counter.DayOf(time.Now())), "acc_a").Val()

@@ -248,14 +248,3 @@ func TestConcurrentRecords(t *testing.T) {
 	}
 	require.Equal(t, 8000, sum)
 }
-
-func BenchmarkRecord(b *testing.B) {
-	r := New(func(context.Context, api.UsageBatch) error { return nil }, quiet)
-	now := time.Now()
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			r.Record(api.LoggedRequest{Key: "key_0192f0c1d2e3f4a5b6c7d8e9"}, api.CallServed, now)
-		}
-	})
-}

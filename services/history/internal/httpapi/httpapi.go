@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
@@ -32,7 +33,7 @@ type API struct {
 
 	RequireQuotes bool // for each known fact of a verified review that arrives alone
 
-	queries *breaker
+	queries *database.Breaker
 }
 
 // FeedPath is the path of the feed of summaries.
@@ -49,7 +50,7 @@ type call struct {
 
 // Routes registers all routes on engine. peer.Rules has the services that may call them.
 func (a API) Routes(engine *gin.Engine, errors problem.Writer, ready http.Handler) {
-	a.queries = newBreaker()
+	a.queries = database.NewBreaker(0)
 	none := []string{} // parameters
 	// route serves the response of handle as JSON, or a web.Reply. Without names it ignores the query.
 	route := func(methods, path string, handle func(call) (any, error), names ...string) {

@@ -257,3 +257,11 @@ func Count(n int, one, many string) string {
 	}
 	return fmt.Sprintf("%d %s", n, many)
 }
+
+// PagesDue says which pages of a record are read now, or why none is.
+func PagesDue(due api.PagesDue) string {
+	if due.Pages == 0 {
+		return due.Note
+	}
+	return Count(due.Pages, "page is", "pages are") + " due. " + due.Note
+}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/hex"
 	"io"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +23,7 @@ import (
 	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota"
+	"opportunity.internal/services/authquota/internal/courier"
 	"opportunity.internal/services/authquota/internal/testkit"
 )
 
@@ -37,26 +41,92 @@ type Stores struct {
 
 	Database string // URL
 	RedisURL string
+
+	mailbox    string           // directory of the mails
+	clock      func() time.Time // of the service started last
+	recovering bool             // a store has been stopped and started again
+}
+
+// NewStores returns stores on a database and a Redis.
+func NewStores(t testing.TB, database string, redis *redistest.Server) *Stores {
+	return &Stores{Redis: redis, Database: database, RedisURL: redis.URL, mailbox: t.TempDir()}
 }
 
 // ProductionStores returns stores on Postgres and Redis.
-func ProductionStores(t testing.TB) Stores {
-	r := redistest.Start(t)
-	return Stores{Redis: r, Database: testkit.Schema.Postgres(t), RedisURL: r.URL}
+func ProductionStores(t testing.TB) *Stores {
+	return NewStores(t, testkit.Schema.Postgres(t), redistest.Start(t))
 }
 
 // LocalStores returns stores on SQLite and an embedded Redis, which start faster.
-func LocalStores(t testing.TB) Stores { return withRedis(t, testkit.Schema.SQLite(t)) }
+func LocalStores(t testing.TB) *Stores { return withRedis(t, testkit.Schema.SQLite(t)) }
 
-func withRedis(t testing.TB, database string) Stores {
+func withRedis(t testing.TB, database string) *Stores {
 	r := &embeddedRedis{t: t, addr: storetest.FreeAddress(t)}
 	r.Start()
 	t.Cleanup(r.Stop)
-	return Stores{Redis: r, Database: database, RedisURL: "redis://" + r.addr}
+	return &Stores{Redis: r, Database: database, RedisURL: "redis://" + r.addr, mailbox: t.TempDir()}
 }
 
-// Config returns the settings of a service on the stores, without those of mails.
-func (s Stores) Config() authquota.Config {
+// Stop stops Redis.
+func (s *Stores) Stop() {
+	s.Redis.Stop()
+	s.recovering = false
+}
+
+// Start starts Redis again.
+func (s *Stores) Start() {
+	s.Redis.Start()
+	s.Recovered()
+}
+
+// Recovered tells s that a store is available again after an outage.
+func (s *Stores) Recovered() { s.recovering = true }
+
+// Open opens the database of the service. It is closed after the test.
+func (s *Stores) Open(t testing.TB) testkit.DB {
+	t.Helper()
+	return testkit.Open(t, s.Database, s.clock)
+}
+
+// Mail is a mail written to a file, File.
+type Mail struct{ File, Template, To, Subject, Text string }
+
+// Mails returns the mails written to files, oldest first.
+func (s *Stores) Mails(t testing.TB) (mails []Mail) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(s.mailbox, "*.eml"))
+	require.NoError(t, err)
+	for _, name := range names {
+		written, err := os.ReadFile(strings.TrimSuffix(name, ".eml") + ".txt") // written first
+		require.NoError(t, err)
+		found := mailFile.FindStringSubmatch(filepath.Base(name) + "\n" + string(written))
+		require.NotNil(t, found, "%s\n%s", name, written)
+		mails = append(mails, Mail{name, found[1], found[2], found[3], found[4]})
+	}
+	return mails
+}
+
+var mailFile = regexp.MustCompile(`(?s)^[^-]+-([a-z-]+)-[0-9a-f]{32}\.eml\nTo: ([^\n]+)\nSubject: ([^\n]+)\n\n(.*)$`)
+
+// Mail waits for the n-th mail of a template to an address, counted from 1, and returns it.
+func (s *Stores) Mail(t testing.TB, to, template string, n int) (found Mail) {
+	t.Helper()
+	storetest.Eventually(t, "mail "+template, func() bool {
+		left := n
+		for _, m := range s.Mails(t) {
+			if m.To == to && m.Template == template {
+				if left--; left == 0 {
+					found = m
+				}
+			}
+		}
+		return left <= 0
+	})
+	return found
+}
+
+// Config returns the settings of a service on the stores.
+func (s *Stores) Config() authquota.Config {
 	return authquota.Config{
 		Database: database.Config{URL: s.Database, MaxConnections: 4, AllowOwner: true},
 		Redis:    redisdb.Config{URL: s.RedisURL, Budget: 10 * time.Second},
@@ -66,6 +136,7 @@ func (s Stores) Config() authquota.Config {
 			strings.Repeat("e7", 32),
 		},
 		Telemetry: telemetry.Config{LogOutput: io.Discard}, ResponseTimeout: 10 * time.Second,
+		Mail: courier.Config{URL: "file://" + s.mailbox, From: "Opportunity Data API <no-reply@api.example>"},
 	}
 }
 

@@ -1,4 +1,4 @@
-package httpapi
+package database
 
 import (
 	"context"
@@ -12,19 +12,19 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// database is a database that may hang.
-type database struct {
+// hanging is a database that may hang.
+type hanging struct {
 	*testing.T
-	breaker *breaker
+	breaker *Breaker
 	hangs   bool
 	err     error
 	called  int
 }
 
 // query returns the code of the error, and the time that the query took.
-func (d *database) query(ctx context.Context) (code problem.Code, took time.Duration) {
+func (d *hanging) query(ctx context.Context) (code problem.Code, took time.Duration) {
 	began := time.Now()
-	err := d.breaker.run(ctx, func(ctx context.Context) error {
+	err := d.breaker.Run(ctx, func(ctx context.Context) error {
 		d.called++
 		if d.hangs {
 			<-ctx.Done()
@@ -40,7 +40,7 @@ func (d *database) query(ctx context.Context) (code problem.Code, took time.Dura
 
 func TestHangingDatabaseIsProbed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &database{T: t, breaker: newBreaker(), hangs: true}
+		d := &hanging{T: t, breaker: NewBreaker(0), hangs: true}
 		for i := range tripAfter {
 			if i == tripAfter-1 { // a client that disconnects says nothing about the database
 				d.hangs, d.err = false, context.Canceled
@@ -73,12 +73,13 @@ func TestHangingDatabaseIsProbed(t *testing.T) {
 	})
 }
 
-func TestOnlyOutagesStopQueries(t *testing.T) {
-	for name, d := range map[string]*database{
+func TestQueriesThatFailSoonStopNone(t *testing.T) {
+	for name, d := range map[string]*hanging{
 		"no such record": {err: problem.New(problem.NotFound, "There is no such record.")},
 		"a bug":          {err: errors.New("a bug")},
+		"an outage":      {err: problem.Unavailable(errors.New("connection refused"))},
 	} {
-		d.breaker = newBreaker()
+		d.breaker = NewBreaker(0)
 		for range 2 * tripAfter {
 			_, _ = d.query(t.Context())
 		}

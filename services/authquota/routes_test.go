@@ -1,0 +1,27 @@
+package authquota
+
+import (
+	"log/slog"
+	"net/http"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/service/routetest"
+	"opportunity.internal/pkg/service/servicetest"
+)
+
+func TestRoutesHaveRules(t *testing.T) {
+	errors := problem.Writer{Log: slog.New(slog.DiscardHandler)}
+	cfg, p := Config{PublicURL: servicetest.PublicURL}, &parts{}
+	api, ok := newAPI(cfg, settings{}, p, errors, http.NotFoundHandler()).(*gin.Engine)
+	require.True(t, ok)
+	account, err := newPages(cfg, settings{}, p, errors)
+	require.NoError(t, err)
+	pages, ok := account.Handler().(*gin.Engine)
+	require.True(t, ok)
+	routetest.RequireRules(t, peer.Authquota, append(api.Routes(), pages.Routes()...), ":key") // all begin with key_
+}
