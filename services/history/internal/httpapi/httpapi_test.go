@@ -170,15 +170,6 @@ func TestReportNamesFirstInvalidLines(t *testing.T) {
 	require.Equal(t, api.AppendReport{Applied: true, Appended: 1, Rejected: []api.RejectedLine{}}, report(closed("a")))
 }
 
-func TestCheckAheadOfClockIsRecordedWhenClockReachesIt(t *testing.T) {
-	ahead := time.Now().Add(50 * time.Millisecond)
-	line := `{"slug":"a","checkedAt":"` + ahead.UTC().Format(time.RFC3339Nano) +
-		`","checkType":"review","outcome":"closed"}`
-	w := start(t).do(t, http.MethodPost, "/operator/v1/events/append", strings.NewReader(line))
-	require.Equal(t, http.StatusOK, w.Code, w.Body)
-	require.False(t, time.Now().Before(ahead.Truncate(time.Microsecond)))
-}
-
 func TestShutdownEndsLongPolls(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
