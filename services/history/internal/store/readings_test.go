@@ -260,22 +260,6 @@ func TestReviewCapturesTextsOfTheLastDays(t *testing.T) {
 	})
 }
 
-func TestMovedQuoteHasItsNewSurroundings(t *testing.T) {
-	onBoth(t, func(t *testing.T, s testStore) {
-		s.list(t, 1, "a", true, "https://maple.works/apply", payPage)
-		s.read(t, recorded, payPage, api.OutcomeReachable, "New: we pay up to $20 per hour.")
-		old := api.Quote{Fact: "pay", SourceURL: payPage, Exact: "$20 per hour", Prefix: "We pay ", Suffix: "."}
-		two := api.Quote{Fact: "pay", SourceURL: payPage, Exact: "New"}
-		found, err := s.Readings(t.Context(), []api.Quote{old, two})
-		require.NoError(t, err)
-		require.Equal(t, []api.Finding{api.QuoteMoved, api.QuotePresent},
-			[]api.Finding{found[0].Finding, found[1].Finding}, "each quote of a page is looked for")
-		again, err := s.Readings(t.Context(), []api.Quote{*found[0].Moved})
-		require.NoError(t, err)
-		require.Equal(t, api.QuotePresent, again[0].Finding)
-	})
-}
-
 func TestQuotesAreFoundOnTextsOfAnyAge(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		s.read(t, recorded, payPage, api.OutcomeReachable, "We pay \"$20\" per hour.")
@@ -318,25 +302,6 @@ func TestNearestSentenceIsSuggestedForAMissingQuote(t *testing.T) {
 		require.Equal(t, []string{"Sellers earn $18 per hour."}, exact(other), "the fact has another quote")
 		require.Empty(t, exact(api.Quote{Fact: "pay", SourceURL: payPage, Exact: "Sellers earn $18 per hour."}),
 			"it is quoted already")
-	})
-}
-
-func TestSuggestionsSkipQuotedFacts(t *testing.T) {
-	onBoth(t, func(t *testing.T, s testStore) {
-		s.list(t, 1, "a", false, "https://maple.works/apply", faqPage)
-		s.read(t, recorded, faqPage, api.OutcomeReachable, "No experience required. Contributors earn $15 per hour.")
-		facts := func(quotes ...api.Quote) (facts []string) {
-			t.Helper()
-			found, err := s.Suggestions(t.Context(), "a", quotes, nil)
-			require.NoError(t, err)
-			for _, q := range found {
-				require.Equal(t, faqPage, q.SourceURL)
-				facts = append(facts, q.Fact)
-			}
-			return facts
-		}
-		require.Contains(t, facts(), "pay")
-		require.NotContains(t, facts(api.Quote{Fact: "pay"}), "pay")
 	})
 }
 
