@@ -171,17 +171,17 @@ func TestTheAuditLogIsAppendOnly(t *testing.T) {
 		record(t, db)
 		written := db.AuditLog(t)
 		statements := []string{
-			"UPDATE audit_log SET actor = 'nobody'", "UPDATE audit_log SET actor = 'nobody' WHERE id = 1",
+			"UPDATE audit_log SET actor = 'eve'", "UPDATE audit_log SET actor = 'eve' WHERE id = 1",
 			"DELETE FROM audit_log", "DELETE FROM audit_log WHERE id = 1",
 		}
 		if db.Dialect == database.Postgres {
 			statements = append(statements, "TRUNCATE audit_log",
 				"SET session_replication_role = replica; DELETE FROM audit_log",
-				"INSERT INTO audit_log (id, at, actor, action, subject, detail) OVERRIDING SYSTEM VALUE VALUES (1, 0, 'nobody', "+
+				"INSERT INTO audit_log (id, at, actor, action, subject, detail) OVERRIDING SYSTEM VALUE VALUES (1, 0, 'eve', "+
 					"'', '', '') "+
-					"ON CONFLICT (id) DO UPDATE SET actor = 'nobody'")
+					"ON CONFLICT (id) DO UPDATE SET actor = 'eve'")
 		} else {
-			const replace = "INSERT OR REPLACE INTO audit_log (id, at, actor, action, subject, detail) VALUES (1, 0, 'nobody', " +
+			const replace = "INSERT OR REPLACE INTO audit_log (id, at, actor, action, subject, detail) VALUES (1, 0, 'eve', " +
 				"'', '', '')"
 			statements = append(statements, replace)
 			// a connection that does not ask for recursive_triggers
@@ -205,7 +205,7 @@ func TestTheServingRoleCannotRewriteTheAuditLog(t *testing.T) {
 	db := testkit.Open(t, asRole, time.Now)
 	record(t, db)
 	for _, statement := range []string{
-		"UPDATE audit_log SET actor = 'nobody'", "DELETE FROM audit_log", "TRUNCATE audit_log",
+		"UPDATE audit_log SET actor = 'eve'", "DELETE FROM audit_log", "TRUNCATE audit_log",
 		"DROP TRIGGER audit_log_is_append_only ON audit_log",
 	} {
 		require.ErrorContains(t, db.Exec(statement).Error, "SQLSTATE 42501", "no right to %s", statement)

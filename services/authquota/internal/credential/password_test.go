@@ -132,7 +132,7 @@ func TestAHashOfEarlierFiguresIsOutdated(t *testing.T) {
 }
 
 func TestEmptyHashNeverVerifies(t *testing.T) {
-	for _, pw := range []string{"", "nobody has this password", "walnut-harbour-42"} {
+	for _, pw := range []string{"", "a password that no account has", "walnut-harbour-42"} {
 		ok, outdated, err := credential.VerifyPassword(t.Context(), pw, "")
 		require.NoError(t, err)
 		require.False(t, ok)
