@@ -248,17 +248,6 @@ func TestRejectedMails(t *testing.T) {
 	}
 }
 
-// It may be from an old backup, and sent long ago.
-func TestMailOlderThanThreeDaysIsNotSent(t *testing.T) {
-	o := start(t, testkit.SMTPKind{}, withLogin)
-	o.Advance(72 * time.Hour)
-	o.deliver()
-	require.Contains(t, o.log.String(), "mail given up")
-	require.True(t, o.gone())
-	require.Empty(t, o.server.Deliveries())
-	o.metric("authquota_mails_pending", 0)
-}
-
 func TestMailsAreRetriedForThreeDaysWithBackoff(t *testing.T) {
 	o := start(t, testkit.SMTPKind{}, withLogin)
 	o.server.Reject("recipient", &smtp.SMTPError{Code: 452, EnhancedCode: smtp.EnhancedCode{4, 2, 2}, Message: "full"})
