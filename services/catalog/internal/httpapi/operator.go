@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/jsonlines"
 	"opportunity.internal/pkg/listingfile"
