@@ -148,7 +148,7 @@ func (s *stack) writeOnce(t *testing.T, w *writes, note string) bool {
 
 // buy pays for a plan at the sandbox. Without an error, the payment was acknowledged.
 func (s *stack) buy(ctx context.Context, account string) error {
-	order, err := json.Marshal(api.CheckoutRequest{Account: account, Email: "ada@example.org", ReturnURL: s.url +
+	order, err := json.Marshal(api.ProcessorRequest{Account: account, Email: "ada@example.org", ReturnURL: s.url +
 		"/account/plan"})
 	if err != nil {
 		return err

@@ -65,9 +65,7 @@ func TestCommandsOfOperatorPagesRun(t *testing.T) {
 	require.NoError(t, err)
 	ran, used := 0, map[string]bool{}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		for _, block := range regexp.MustCompile("(?ms)^ *```sh\n(.*?)^ *```$").FindAllStringSubmatch(string(text), -1) {
+		for _, block := range regexp.MustCompile("(?ms)^ *```sh\n(.*?)^ *```$").FindAllStringSubmatch(text(t, file), -1) {
 			for line := range strings.Lines(strings.ReplaceAll(block[1], "\\\n", "")) {
 				line = strings.TrimSpace(line)
 				if because := reasonNotToRun(filepath.Base(file) + ": " + line); because != "" {

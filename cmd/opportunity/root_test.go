@@ -78,13 +78,16 @@ func TestUsageErrorsSpeakOfArgumentsAndFlags(t *testing.T) {
 		"up --listen here":             `invalid --listen "here": use HOST:PORT, such as 127.0.0.1:8080`,
 		"desk --listen here":           `invalid --listen "here": use HOST:PORT, such as 127.0.0.1:8082`,
 		"reviews record a":             `missing --outcome or --event: to review a listing fact by fact, use the curation desk`,
+		"recover":                      `missing argument SERVICE: usage: opportunity recover SERVICE --accept | --current [flags]`,
+		"recover gateway --accept":     `unknown service "gateway": use authquota, billing, catalog or history`,
+		"recover billing":              `use either --accept or --current`,
 		"listings import - --format x": `invalid --format "x": use jsonl or csv`,
 		"keys list --admin-url here":   `invalid --admin-url "here": use an http or https URL such as http://127.0.0.1:8081`,
 		"status --admin-url here":      `invalid --admin-url "here": use an http or https URL such as http://127.0.0.1:8081`,
 		"audit --since lately":         `invalid --since "lately": use a duration such as 7d or 90m, a date such as 2026-11-20, or a time such as 2026-11-20T09:30:00Z`,
-		"keys issue --use-case x --tier free --expires-in 30x":       `invalid --expires-in "30x": use a duration such as 30d, 12h or 90m`,
-		"keys issue --use-case x --tier gold":                        `invalid --tier "gold": use free, developer or commercial`,
-		"reviews record a --event x --outcome closed --admin-url  x": `--event and --outcome cannot be used together`,
+		"keys issue --use-case x --tier free --expires-in 30x": `invalid --expires-in "30x": use a duration such as 30d, 12h or 90m`,
+		"keys issue --use-case x --tier gold":                  `invalid --tier "gold": use free, developer or commercial`,
+		"reviews record a --event x --outcome closed":          `--event and --outcome cannot be used together`,
 	} {
 		exit, out, errs := opportunity(t, strings.Fields(line)...)
 		first, second, _ := strings.Cut(errs, "\n")
@@ -307,9 +310,9 @@ func TestCompletion(t *testing.T) {
 		"keys approve |":             "req_1",
 		"accounts show |":            "acc_1",
 		"listings publish a |":       "maple",
-		"reviews record |":           "maple",
+		"recover |":                  "authquota billing catalog history",
 		"history show |":             "maple",
-		"reviews record a |":         "",
+		"history show a |":           "",
 	} {
 		words := strings.Fields(strings.ReplaceAll(line, " |", " ''"))
 		last := strings.Trim(words[len(words)-1], "'|")

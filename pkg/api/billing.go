@@ -40,18 +40,12 @@ type PrincipalChange struct {
 	Limits Limits    `json:"limits"`
 }
 
-// CheckoutRequest is the body of POST /internal/v1/checkouts, which returns the ProcessorPage where
-// the account buys the plan. The processor sends the browser back to ReturnURL, paid or not.
-type CheckoutRequest struct {
+// ProcessorRequest asks for a ProcessorPage: POST /internal/v1/checkouts for the one where the
+// account buys the plan, and POST /internal/v1/portals for the one where it changes its card and
+// reads its invoices. The processor sends the browser back to ReturnURL, paid or not.
+type ProcessorRequest struct {
 	Account   string `json:"account"`
-	Email     string `json:"email"`
-	ReturnURL string `json:"returnUrl"`
-}
-
-// PortalRequest is the body of POST /internal/v1/portals, which returns the ProcessorPage where the
-// account changes its card and reads its invoices.
-type PortalRequest struct {
-	Account   string `json:"account"`
+	Email     string `json:"email"` // of the person who buys
 	ReturnURL string `json:"returnUrl"`
 }
 

@@ -1,11 +1,6 @@
 package feed
 
-import (
-	"fmt"
-	"time"
-
-	"gorm.io/gorm"
-)
+import "gorm.io/gorm"
 
 // Cursor is the position of a copy, the only row of the table feed_cursor.
 type Cursor struct {
@@ -26,22 +21,4 @@ func (from Cursor) Move(tx *gorm.DB, to Cursor) (moved bool, err error) {
 		WHERE id = 1 AND position = ? AND mark = ? AND restarted = ?`,
 		to.Position, to.Mark, to.Restarted, from.Position, from.Mark, from.Restarted)
 	return done.RowsAffected > 0, done.Error
-}
-
-// Start is the cursor of a copy that starts over.
-var Start = Cursor{Restarted: true}
-
-// Pruned returns the cursor of a copy without data from before it started over.
-func (from Cursor) Pruned() Cursor {
-	from.Restarted = false
-	return from
-}
-
-// query returns the query string of a pull.
-func (from Cursor) query(wait time.Duration) string {
-	query := fmt.Sprintf("?after=%d&wait=%s", from.Position, wait)
-	if from.Mark != "" {
-		query += "&mark=" + from.Mark
-	}
-	return query
 }

@@ -11,10 +11,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -46,8 +47,9 @@ type Page[T any] struct {
 // Source is a store that serves its changes as a feed.
 type Source[T any] struct {
 	// Verify verifies that the store has what a mark names, and returns the newest mark. lost
-	// reports that an operator gave up its generation, or that it is no mark.
-	Verify func(ctx context.Context, mark string) (newest string, lost bool, err error)
+	// reports that a copy with that mark and position must start over: an operator gave up the
+	// generation, the text is no mark, or the position is above the newest change.
+	Verify func(ctx context.Context, mark string, position int64) (newest string, lost bool, err error)
 	// Changes returns up to limit changes with a sequence above after, ordered by sequence. It fails
 	// while the store is set back, so that the client asks again after the decision of an operator.
 	Changes func(ctx context.Context, after int64, limit int) ([]T, error)
@@ -63,8 +65,7 @@ func (s Source[T]) Serve(r *http.Request, draining <-chan struct{}) (Page[T], er
 	if err != nil {
 		return Page[T]{}, err
 	}
-	newest, lost, err := s.Verify(r.Context(), mark)
-	lost = lost || err == nil && beyond(after, newest)
+	newest, lost, err := s.Verify(r.Context(), mark, after)
 	if err != nil || lost && after > 0 {
 		return Page[T]{StartOver: lost}, err
 	}
@@ -76,7 +77,7 @@ func (s Source[T]) Serve(r *http.Request, draining <-chan struct{}) (Page[T], er
 		if err == nil && (len(page) > 0 || !waiting) {
 			// Verified again: the store may have been replaced since, and the page must have what
 			// the next request presents.
-			newest, lost, err = s.Verify(r.Context(), newest)
+			newest, lost, err = s.Verify(r.Context(), newest, after)
 		}
 		if err != nil || len(page) > 0 || !waiting {
 			return Page[T]{Changes: page, Mark: newest, StartOver: lost}, err
@@ -93,33 +94,21 @@ func (s Source[T]) Serve(r *http.Request, draining <-chan struct{}) (Page[T], er
 	}
 }
 
-// beyond reports whether a position is above the sequence of the newest mark, the second of its
-// three parts: the cursor was damaged, and its follower would miss changes.
-func beyond(after int64, newest string) bool {
-	parts := strings.Split(newest, ".")
-	if len(parts) != 3 {
-		return false
-	}
-	sequence, err := strconv.ParseInt(parts[1], 10, 64)
-	return err == nil && after > sequence
-}
-
 func parse(raw string) (after int64, mark string, wait time.Duration, err error) {
 	values, err := params.Read(raw, "after", "mark", "wait")
 	if err != nil {
 		return 0, "", 0, err
 	}
-	if s, ok := values["after"]; ok {
-		if after, err = strconv.ParseInt(s, 10, 64); err != nil || after < 0 {
-			return 0, "", 0, problem.Invalid("after", "must be a sequence: an integer from 0")
-		}
+	position, err := values.Integer("after", 0, math.MaxInt, 0)
+	if err != nil {
+		return 0, "", 0, err
 	}
 	if s, ok := values["wait"]; ok {
 		if wait, err = time.ParseDuration(s); err != nil || wait < 0 || wait > maxWait {
 			return 0, "", 0, problem.Invalid("wait", "must be a duration from 0s to "+maxWait.String())
 		}
 	}
-	return after, values["mark"], wait, nil
+	return int64(position), values["mark"], wait, nil
 }
 
 // Copy keeps a copy of another service's changes up to date.
@@ -137,11 +126,11 @@ type Store[T any] interface {
 	Cursor(ctx context.Context) (Cursor, error)
 	// Save saves a page and moves the cursor, in one transaction.
 	Save(ctx context.Context, from Cursor, changes []T, to Cursor) error
-	// StartOver moves the cursor to the beginning, and sets the sequences of all data to 0.
-	StartOver(ctx context.Context, from Cursor) error
-	// Prune deletes the data from before the copy started over that was not replaced, and sets
-	// Restarted of the cursor to false. It is called when the copy is complete.
-	Prune(ctx context.Context, at Cursor) error
+	// StartOver moves the cursor, and sets the sequences of all data to 0.
+	StartOver(ctx context.Context, from, to Cursor) error
+	// Prune moves the cursor, and deletes the data from before the copy started over that was not
+	// replaced. It is called when the copy is complete.
+	Prune(ctx context.Context, from, to Cursor) error
 }
 
 // Follow pulls until ctx is done. It retries failures with backoff, and registers the feed's
@@ -193,14 +182,18 @@ func (c Copy[T]) pull(ctx context.Context, wait time.Duration) (int, error) {
 		return 0, err
 	}
 	if from == (Cursor{}) { // new or lost
-		return PageSize, c.Store.StartOver(ctx, from)
+		return PageSize, c.Store.StartOver(ctx, from, Cursor{Restarted: true})
 	}
 	var page Page[T]
-	if err := c.Get(ctx, c.Path+from.query(wait), &page); err != nil {
+	query := url.Values{"after": {strconv.FormatInt(from.Position, 10)}, "wait": {wait.String()}}
+	if from.Mark != "" {
+		query.Set("mark", from.Mark)
+	}
+	if err := c.Get(ctx, c.Path+"?"+query.Encode(), &page); err != nil {
 		return 0, err
 	}
 	if page.StartOver {
-		return PageSize, c.Store.StartOver(ctx, from)
+		return PageSize, c.Store.StartOver(ctx, from, Cursor{Restarted: true})
 	}
 	n := len(page.Changes)
 	to := Cursor{Position: from.Position, Mark: page.Mark, Restarted: from.Restarted}
@@ -216,7 +209,7 @@ func (c Copy[T]) pull(ctx context.Context, wait time.Duration) (int, error) {
 		}
 	}
 	if n < PageSize && to.Restarted {
-		return n, c.Store.Prune(ctx, to)
+		return n, c.Store.Prune(ctx, to, Cursor{Position: to.Position, Mark: to.Mark})
 	}
 	return n, nil
 }

@@ -33,7 +33,9 @@ func request(t *testing.T, query string) *http.Request {
 // source returns a store that has every mark and moves n times.
 func source(n int, changes func(ctx context.Context, after int64, limit int) ([]int64, error)) feed.Source[int64] {
 	return feed.Source[int64]{
-		Verify:  func(context.Context, string) (newest string, lost bool, err error) { return "newest", false, nil },
+		Verify: func(context.Context, string, int64) (newest string, lost bool, err error) {
+			return "newest", false, nil
+		},
 		Changes: changes,
 		Moved: func() <-chan struct{} {
 			moved := make(chan struct{})
@@ -126,18 +128,18 @@ func (c *copied) Save(_ context.Context, from feed.Cursor, page []int64, to feed
 	return nil
 }
 
-func (c *copied) StartOver(context.Context, feed.Cursor) error {
+func (c *copied) StartOver(_ context.Context, _, to feed.Cursor) error {
 	for change := range c.data {
 		c.data[change] = 0
 	}
-	c.cursor = feed.Start
+	c.cursor = to
 	return nil
 }
 
-func (c *copied) Prune(_ context.Context, at feed.Cursor) error {
-	if c.cursor == at {
+func (c *copied) Prune(_ context.Context, from, to feed.Cursor) error {
+	if c.cursor == from {
 		maps.DeleteFunc(c.data, func(_, sequence int64) bool { return sequence == 0 })
-		c.cursor = at.Pruned()
+		c.cursor = to
 	}
 	return nil
 }
@@ -273,7 +275,7 @@ type owner struct {
 	setBack    error
 }
 
-func (o *owner) verify(_ context.Context, mark string) (newest string, lost bool, err error) {
+func (o *owner) verify(_ context.Context, mark string, _ int64) (newest string, lost bool, err error) {
 	return fmt.Sprint(o.generation, len(o.changes)), mark == "" || slices.Contains(o.lost, mark[:1]), o.setBack
 }
 

@@ -181,7 +181,7 @@ func (r *Runtime) Peer(name, base string, tokens peer.Tokens) *peer.Client {
 }
 
 // CheckPeer returns an error unless the service to at base is ready for this one: a
-// peer.TokenError, peer.TLSError, *peer.NotReadyError or *peer.FaultError if it responds.
+// peer.SettingsError, *peer.NotReadyError or *peer.FaultError if it responds.
 func (r *Runtime) CheckPeer(ctx context.Context, to, base string, tokens peer.Tokens) error {
 	return tokens.CheckReady(ctx, r.name, to, base, r.roots)
 }

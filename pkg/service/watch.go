@@ -68,14 +68,11 @@ func (r *Runtime) WatchPeer(to, base string, tokens peer.Tokens) {
 // connection returns the state that the result of CheckPeer shows. err is the result if it is a
 // fault that operators must correct; the calls of the service report outages.
 func (r *Runtime) connection(result error, to string) (c connection, err error) {
-	notReady, rejected, tls, fault := new(peer.NotReadyError), new(peer.TokenError), new(peer.TLSError),
-		new(peer.FaultError)
+	var wrong peer.SettingsError
 	switch {
-	case errors.As(result, rejected), errors.As(result, tls):
-		c.rejected = errors.As(result, rejected)
-		c.fault = fmt.Sprintf("%s to %s (%v)", r.name, to, result)
-		return c, result
-	case result == nil, errors.As(result, &notReady), errors.As(result, &fault):
+	case errors.As(result, &wrong):
+		return connection{rejected: wrong.Token, fault: fmt.Sprintf("%s to %s (%v)", r.name, to, result)}, result
+	case result == nil, errors.As(result, new(*peer.NotReadyError)), errors.As(result, new(*peer.FaultError)):
 		c.accepted = true
 	}
 	return c, nil

@@ -3,6 +3,7 @@ package setback
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 
@@ -39,23 +40,14 @@ func New(name string, store Store, log *slog.Logger, registry prometheus.Registe
 	return g
 }
 
-// Err returns ErrSetBack while the database is set back.
+// Err returns an error (503) that wraps ErrSetBack while the database is set back.
 func (g *Guard) Err() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.lacks) > 0 {
-		return ErrSetBack
-	}
-	return nil
-}
-
-// Available returns an error (503) while the database is set back.
-func (g *Guard) Available() error {
-	err := g.Err()
-	if err == nil {
+	if len(g.lacks) == 0 {
 		return nil
 	}
-	e := problem.Unavailable(err)
+	e := problem.Unavailable(ErrSetBack)
 	e.Reported = true // by set
 	return e
 }
@@ -90,50 +82,53 @@ func (g *Guard) wake() {
 	g.moved = make(chan struct{})
 }
 
-// Poll compares the database with the newest mark that this process knows and with the claims of
-// all processes. Call it at the start and every second. It returns nil if the database is set back.
+// Poll verifies the newest mark that this process knows and the claims of all processes. Call it at
+// the start and every second.
 func (g *Guard) Poll(ctx context.Context) error {
 	_, _, err := g.Verify(ctx)
-	if g.Err() != nil {
-		return nil
-	}
 	return err
 }
 
-// Verify verifies that the database has what marks name, and the newest mark that this process
-// knows. It returns the newest mark, and whether any of marks is of a generation that was given up.
-// It returns an error (503) if the database is set back. Texts of another form are ignored.
+// Verify verifies that the database has what marks name, the claims of all processes, and the newest
+// mark that this process knows. It returns the newest mark of the database, and whether any of marks
+// is of a generation that was given up. It returns an error (503) if the database is set back. Texts
+// of another form are ignored.
 func (g *Guard) Verify(ctx context.Context, marks ...string) (newest Mark, lost bool, err error) {
 	newest, claims, err := g.state(ctx)
 	if err != nil {
 		return newest, false, err
 	}
-	known := g.Known().String()
 	var lacks []string
-	for i, text := range append([]string{known}, marks...) {
+	for i, text := range slices.Concat(marks, claims, []string{g.Known().String()}) {
 		m, ok := Parse(text)
-		if !ok || m == newest {
+		claimed := slices.Contains(claims, text)
+		if !ok && !claimed || slices.Contains(lacks, text) {
 			continue
 		}
-		switch v, err := g.verdict(ctx, m); {
+		verdict := Lacking // of a claim that is no mark
+		if ok && m == newest {
+			verdict = Present
+		} else if ok {
+			verdict, err = g.Verdict(ctx, m)
+		}
+		switch {
 		case err != nil:
 			return newest, false, err
-		case v == lacking:
-			if err := g.claim(ctx, text); err != nil {
-				return newest, false, err
-			}
+		case verdict == Lacking:
 			lacks = append(lacks, text)
-		case v == givenUp:
-			lost = lost || i > 0
+			if !claimed {
+				err = g.claim(ctx, text)
+			}
+		case claimed:
+			err = g.deleteClaim(ctx, text)
 		}
-	}
-	if claims > 0 || len(lacks) > 0 {
-		if lacks, err = g.open(ctx); err != nil {
-			return newest, lost, err
+		if err != nil {
+			return newest, false, err
 		}
+		lost = lost || verdict == GivenUp && i < len(marks)
 	}
 	if g.set(ctx, lacks); len(lacks) > 0 {
-		return newest, lost, g.Available()
+		return newest, lost, g.Err()
 	}
 	g.Made(newest)
 	return newest, lost, nil
@@ -146,29 +141,7 @@ func (g *Guard) Claim(ctx context.Context, why string) error {
 		return err
 	}
 	g.set(ctx, []string{why})
-	return g.Available()
-}
-
-// open returns the claims that the database still lacks, and deletes the others.
-func (g *Guard) open(ctx context.Context) (lacks []string, err error) {
-	claims, err := g.Claims(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, text := range claims {
-		v := lacking
-		if m, ok := Parse(text); ok {
-			if v, err = g.verdict(ctx, m); err != nil {
-				return nil, err
-			}
-		}
-		if v == lacking {
-			lacks = append(lacks, text)
-		} else if err := g.deleteClaim(ctx, text); err != nil {
-			return nil, err
-		}
-	}
-	return lacks, nil
+	return g.Err()
 }
 
 // set sets what the database lacks, and logs the transitions.

@@ -3,6 +3,7 @@ package setback
 import (
 	"context"
 	_ "embed" // the script
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -16,14 +17,11 @@ var replaceSource string
 var replace = redis.NewScript(replaceSource)
 
 // Replace replaces a mark in a hash if the stored one is verified, "" for none; newest is "" to
-// keep it. epochs are the arguments of replace.lua from 5 on. It returns the stored mark before, of
-// at most 100 bytes. Errors are problem.Unavailable.
-func Replace(ctx context.Context, client *redis.Client, hash, field, verified, newest string,
+// keep it. mode and epochs are the arguments of replace.lua from 5 on. It returns the stored mark
+// before, of at most 100 bytes. Errors are problem.Unavailable.
+func Replace(ctx context.Context, client *redis.Client, hash, field, verified, newest, mode string,
 	epochs ...any) (stored string, err error) {
-	if len(epochs) == 0 {
-		epochs = []any{""}
-	}
-	args := append([]any{field, verified, newest, int(counter.EpochsTTL.Seconds())}, epochs...)
+	args := append([]any{field, verified, newest, int(counter.EpochsTTL.Seconds()), mode}, epochs...)
 	if stored, err = replace.Run(ctx, client, []string{hash}, args...).Text(); err != nil {
 		return "", problem.Unavailable(err)
 	}
@@ -47,12 +45,8 @@ type Memory struct {
 // because it is unavailable or set back, both stay, and a Redis that lost its data gets the one in
 // memory.
 func (m *Memory) Exchange(ctx context.Context, stored string, reachable bool) error {
-	var seen []string
-	for _, text := range []string{m.seen, stored} {
-		if _, ok := Parse(text); ok && (len(seen) == 0 || seen[0] != text) {
-			seen = append(seen, text)
-		}
-	}
+	seen := slices.DeleteFunc(slices.Compact([]string{m.seen, stored}),
+		func(text string) bool { _, ok := Parse(text); return !ok })
 	newest, err := m.Verify(ctx, seen)
 	if _, ok := Parse(newest); err == nil && ok {
 		m.seen = newest
@@ -66,6 +60,6 @@ func (m *Memory) Exchange(ctx context.Context, stored string, reachable bool) er
 	if len(stored) > 100 { // as replace.lua reads it
 		stored = ""
 	}
-	_, _ = Replace(ctx, m.Redis, counter.Marks, m.Store, stored, m.seen) // requests report an outage of Redis
+	_, _ = Replace(ctx, m.Redis, counter.Marks, m.Store, stored, m.seen, "") // requests report an outage of Redis
 	return err
 }

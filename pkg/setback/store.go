@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"time"
 
 	"gorm.io/gorm"
@@ -18,28 +19,34 @@ type Store struct {
 	Changes string // table with the columns sequence and id of changes, in the order of commits
 }
 
-// verdict is the result of a comparison of a mark with a database.
-type verdict int
+// Verdict is the result of a comparison of a mark with a database.
+type Verdict int
 
+// Verdicts.
 const (
-	lacking verdict = iota // the change, or the generation, is missing
-	present
-	givenUp // of an earlier generation, which an operator gave up
+	Lacking Verdict = iota // the change, or the generation, is missing
+	Present                // in the current generation
+	GivenUp                // of an earlier generation, which an operator gave up
 )
 
-func (s Store) state(ctx context.Context) (newest Mark, claims int, err error) {
+// state returns the newest mark of the database, and the claims if there are any.
+func (s Store) state(ctx context.Context) (newest Mark, claims []string, err error) {
 	var row struct {
 		Mark   Mark `gorm:"embedded"`
-		Claims int
+		Claims bool
 	}
 	err = s.DB.WithContext(ctx).Raw(`SELECT g.id AS generation, coalesce(c.sequence, 0) AS sequence,
-			coalesce(c.id, '') AS id, (SELECT count(*) FROM claims) AS claims
+			coalesce(c.id, '') AS id, EXISTS (SELECT 1 FROM claims) AS claims
 		FROM (SELECT id FROM generations ORDER BY began_at DESC LIMIT 1) g
 		LEFT JOIN (SELECT sequence, id FROM ` + s.Changes + ` ORDER BY sequence DESC LIMIT 1) c ON true`).Scan(&row).Error
-	return row.Mark, row.Claims, database.Outage(err)
+	if err == nil && row.Claims {
+		claims, err = s.Claims(ctx)
+	}
+	return row.Mark, claims, database.Outage(err)
 }
 
-func (s Store) verdict(ctx context.Context, m Mark) (verdict, error) {
+// Verdict compares a mark with the database.
+func (s Store) Verdict(ctx context.Context, m Mark) (Verdict, error) {
 	var row struct {
 		Known, Newest, Present bool
 	}
@@ -49,25 +56,13 @@ func (s Store) verdict(ctx context.Context, m Mark) (verdict, error) {
 		m.Generation, m.Generation, m.Sequence, m.ID).Scan(&row).Error
 	switch {
 	case err != nil:
-		return lacking, database.Outage(err)
+		return Lacking, database.Outage(err)
 	case row.Known && !row.Newest:
-		return givenUp, nil
+		return GivenUp, nil
 	case row.Newest && (row.Present || m.Sequence == 0):
-		return present, nil
+		return Present, nil
 	}
-	return lacking, nil
-}
-
-// Has reports whether the database has a mark of its current generation.
-func (s Store) Has(ctx context.Context, m Mark) (bool, error) {
-	v, err := s.verdict(ctx, m)
-	return v == present, err
-}
-
-// Knows reports whether the database has a mark, or an operator gave up its generation.
-func (s Store) Knows(ctx context.Context, m Mark) (bool, error) {
-	v, err := s.verdict(ctx, m)
-	return v != lacking, err
+	return Lacking, nil
 }
 
 // maxClaims limits the claims in a database, so that forged marks do not fill it.
@@ -96,38 +91,24 @@ type Decision func(tx *gorm.DB) error
 // Begin begins a generation on the decision of an operator, and gives up those of the claims and of
 // further marks. do may be nil.
 func (s Store) Begin(ctx context.Context, now time.Time, operator string, do Decision, further ...string) error {
+	id := make([]byte, 8)
+	_, _ = rand.Read(id) // never fails
+	began := now.UnixMicro()
 	return database.Outage(s.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		if err := begin(tx, now, operator, further...); err != nil || do == nil {
+		var claims []string
+		err := tx.Raw("SELECT mark FROM claims").Scan(&claims).Error
+		for _, text := range append(claims, further...) {
+			if m, ok := Parse(text); ok {
+				err = errors.Join(err, tx.Exec(`INSERT INTO generations (id, began_at, begun_by) VALUES (?, 0, '')
+					ON CONFLICT (id) DO NOTHING`, m.Generation).Error)
+			}
+		}
+		err = errors.Join(err, tx.Exec(`INSERT INTO generations (id, began_at, begun_by)
+			SELECT ?, CASE WHEN max(began_at) < ? THEN ? ELSE max(began_at) + 1 END, ? FROM generations`,
+			hex.EncodeToString(id), began, began, operator).Error, tx.Exec("DELETE FROM claims").Error)
+		if err != nil || do == nil {
 			return err
 		}
 		return do(tx)
 	}))
-}
-
-func begin(tx *gorm.DB, now time.Time, operator string, further ...string) error {
-	var marks []string
-	if err := tx.Raw("SELECT mark FROM claims").Scan(&marks).Error; err != nil {
-		return err
-	}
-	for _, text := range append(marks, further...) {
-		m, ok := Parse(text)
-		if !ok {
-			continue
-		}
-		err := tx.Exec("INSERT INTO generations (id, began_at, begun_by) VALUES (?, 0, '') ON CONFLICT (id) DO NOTHING",
-			m.Generation).Error
-		if err != nil {
-			return err
-		}
-	}
-	id := make([]byte, 8)
-	_, _ = rand.Read(id) // never fails
-	began := now.UnixMicro()
-	err := tx.Exec(`INSERT INTO generations (id, began_at, begun_by)
-		SELECT ?, CASE WHEN max(began_at) < ? THEN ? ELSE max(began_at) + 1 END, ? FROM generations`,
-		hex.EncodeToString(id), began, began, operator).Error
-	if err != nil {
-		return err
-	}
-	return tx.Exec("DELETE FROM claims").Error
 }

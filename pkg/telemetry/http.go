@@ -2,15 +2,13 @@ package telemetry
 
 import (
 	"context"
-	"encoding/binary"
+	"crypto/rand"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"time"
 
-	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
@@ -69,15 +67,15 @@ const slow = time.Second
 // log line and a metric. A valid request id from the caller is kept; a server with untrusted
 // callers must remove the header first.
 func (t *Telemetry) Handler(h http.Handler) http.Handler {
-	return t.handler(h, func(*observed, int, time.Duration) slog.Level { return slog.LevelInfo })
+	return t.handler(h, false, func(*observed, int, time.Duration) slog.Level { return slog.LevelInfo })
 }
 
 // InternalHandler is like Handler for a service behind the gateway, which logs each request under
-// the same id. peer.Transport accepts only responses with the id of their request. The log line has
-// level DEBUG if the status is below 400, or the caller disconnected, and the request took less
-// than a second or was a long poll.
+// the same id. peer.Transport accepts only responses with the id of their request. There is a span
+// only if the caller has one. The log line has level DEBUG if the status is below 400, or the caller
+// disconnected, and the request took less than a second or was a long poll.
 func (t *Telemetry) InternalHandler(h http.Handler) http.Handler {
-	return t.handler(h, func(o *observed, status int, took time.Duration) slog.Level {
+	return t.handler(h, true, func(o *observed, status int, took time.Duration) slog.Level {
 		if (status < http.StatusBadRequest || status == statusDisconnected) && (took < slow || o.waits) {
 			return slog.LevelDebug
 		}
@@ -89,19 +87,20 @@ func (t *Telemetry) InternalHandler(h http.Handler) http.Handler {
 // response.
 const statusDisconnected = 499
 
-func (t *Telemetry) handler(h http.Handler, level func(o *observed, status int,
+func (t *Telemetry) handler(h http.Handler, internal bool, level func(o *observed, status int,
 	took time.Duration) slog.Level) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		o := &observed{id: requestID(r), route: unmatched, recorder: recorder{ResponseWriter: w}}
 		ctx := context.WithValue(r.Context(), observedKey{}, o)
-		if r.Header["Traceparent"] != nil {
+		continued := r.Header["Traceparent"] != nil
+		if continued {
 			ctx = propagator.Extract(ctx, propagation.HeaderCarrier(r.Header))
 		}
-		if t.tracing && r.URL.Path == probePath {
-			ctx = trace.ContextWithSpanContext(ctx, unsampled())
+		span := trace.SpanFromContext(ctx) // records nothing
+		if t.tracing && (continued || !internal) && r.URL.Path != probePath {
+			ctx, span = t.Tracer.Start(ctx, method(r.Method), trace.WithSpanKind(trace.SpanKindServer))
 		}
-		ctx, span := t.span(ctx, trace.SpanKindServer, method(r.Method))
 		w.Header()[api.RequestIDHeader] = []string{o.id}
 		handled := false
 		defer func() {
@@ -129,19 +128,7 @@ func requestID(r *http.Request) string {
 	if sent := r.Header[api.RequestIDHeader]; len(sent) > 0 && validRequestID(sent[0]) {
 		return sent[0]
 	}
-	var id uuid.UUID // need not be secret, which uuid.NewString would take twice as long for
-	binary.NativeEndian.PutUint64(id[:8], rand.Uint64())
-	binary.NativeEndian.PutUint64(id[8:], rand.Uint64())
-	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80 // version 4
-	return id.String()
-}
-
-// span starts a span. If tracing is off, it returns the span of ctx, which records nothing.
-func (t *Telemetry) span(ctx context.Context, kind trace.SpanKind, name string) (context.Context, trace.Span) {
-	if !t.tracing {
-		return ctx, trace.SpanFromContext(ctx)
-	}
-	return t.Tracer.Start(ctx, name, trace.WithSpanKind(kind))
+	return rand.Text()
 }
 
 func describe(span trace.Span, r *http.Request, o *observed, status int) {

@@ -21,13 +21,13 @@ package billing
 import (
 	"context"
 	"errors"
-	"time"
 
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/services/billing/internal/httpapi"
+	"opportunity.internal/services/billing/internal/reconcile"
 	"opportunity.internal/services/billing/internal/sandbox"
 	"opportunity.internal/services/billing/internal/store"
 )
@@ -69,8 +69,7 @@ func start(r *service.Runtime, cfg Config) error {
 	r.Ready.Add("processor", c.offerReady)
 	api := httpapi.API{
 		Errors: problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}, Sales: c.sales,
-		Reconcile: c.reconcile, Sandbox: cfg.Processor == Sandbox, Ready: &r.Ready, Webhook: c.webhook,
-		SandboxPath: sandbox.Path,
+		Reconcile: c.reconcile, Ready: &r.Ready, Webhook: c.webhook,
 	}
 	if c.sandbox != nil {
 		var err error
@@ -84,8 +83,8 @@ func start(r *service.Runtime, cfg Config) error {
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(c.guard.Handler(api.Handler(), api.Errors))))
 	r.WatchPeer(peer.Authquota, cfg.AuthquotaURL, cfg.Tokens)
 	r.Go("offer", c.checkOffer)
-	r.Go("entitlements", c.pusher.Run)
-	r.Every(service.Loop{Name: "event cleanup", Interval: time.Hour, Do: c.store.DeleteOldEvents})
+	r.Every(service.Loop{Name: "entitlements", Interval: reconcile.PushInterval, Wake: c.changed,
+		Do: c.guard.UnlessSetBack(c.pusher.Deliver)})
 	return nil
 }
 

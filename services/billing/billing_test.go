@@ -65,35 +65,21 @@ func TestSubscriptionLifecycle(t *testing.T) {
 	})
 }
 
-func TestUnavailableProcessor(t *testing.T) {
+func TestRejectedRequests(t *testing.T) {
 	s := start(t, schema.SQLite(t))
-	_, events := s.processor.Pay(s.checkout("acc_1"))
-	s.processor.SetUnavailable(true)
-	for path, body := range map[string]any{
-		"/internal/v1/portals":   api.PortalRequest{Account: "acc_1", ReturnURL: returnURL},
-		"/internal/v1/checkouts": api.CheckoutRequest{Account: "acc_2", Email: "b@example.com", ReturnURL: returnURL},
-	} {
-		a := s.Do(http.MethodPost, path, body)
-		require.Equal(t, http.StatusServiceUnavailable, a.Status, path)
-		require.NotEmpty(t, a.Header.Get("Retry-After"), path)
+	request := api.ProcessorRequest{Account: "acc_1", Email: "a@example.com", ReturnURL: returnURL}
+	noAccount, noEmail, badURL, query := request, request, request, request
+	noAccount.Account, noEmail.Email, badURL.ReturnURL, query.ReturnURL = "", "", "javascript:alert(1)", returnURL+"?a=b"
+	for name, body := range map[string]any{"no account": noAccount, "no email address": noEmail, "return URL": badURL,
+		"query": query, "unknown field": map[string]any{"account": "acc_1", "returnURL2": "x"}} {
+		for _, page := range []string{"checkouts", "portals"} {
+			require.Equal(t, http.StatusBadRequest, s.Do(http.MethodPost, "/internal/v1/"+page, body).Status, name)
+		}
 	}
-	require.Equal(t, http.StatusServiceUnavailable, s.sendEvent(events[0]).Status)
-	s.processor.SetUnavailable(false)
-	s.sendEvents(events...)
-	require.Equal(t, api.Commercial, s.waitForPush("acc_1").Tier)
-}
-
-func TestMalformedRequests(t *testing.T) {
-	s := start(t, schema.SQLite(t))
-	s.checkout("acc_1")
-	for name, body := range map[string]any{
-		"return URL":    api.PortalRequest{Account: "acc_1", ReturnURL: "javascript:alert(1)"},
-		"unknown field": map[string]any{"account": "acc_1", "returnURL2": "x"},
-		"no account":    api.PortalRequest{ReturnURL: returnURL},
-	} {
-		require.Equal(t, http.StatusBadRequest, s.Do(http.MethodPost, "/internal/v1/portals", body).Status, name)
-	}
-	require.Equal(t, http.StatusBadRequest, s.Do(http.MethodPost, "/internal/v1/checkouts",
-		api.CheckoutRequest{Account: "acc_1", ReturnURL: returnURL}).Status, "no email address")
 	require.Equal(t, http.StatusMethodNotAllowed, s.Do(http.MethodGet, "/billing/stripe/webhook", nil).Status)
+	for _, path := range []string{"/billing/sandbox/static/style.css", "/billing/sandbox/portal/x", "/billing/sandbox"} {
+		require.Equal(t, http.StatusNotFound, s.Do(http.MethodGet, path, nil).Status, "not the sandbox: %s", path)
+	}
+	s.processor.SetUnavailable(true)
+	s.Do(http.MethodPost, "/internal/v1/checkouts", request).RequireError("service_unavailable")
 }

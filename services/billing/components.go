@@ -31,7 +31,8 @@ type components struct {
 	reconciler reconcile.Reconciler
 	sales      sales.Sales
 	webhook    *httpapi.Webhook
-	pusher     *reconcile.Pusher
+	pusher     reconcile.Pusher
+	changed    chan struct{} // holds one element while an entitlement may have to be pushed
 	guard      *setback.Guard
 
 	offerChecked atomic.Bool // whether Stripe's price matches the plan table
@@ -39,7 +40,8 @@ type components struct {
 
 // newComponents creates the components that both serving and reconciling need.
 func newComponents(r *service.Runtime, cfg Config) *components {
-	c := &components{Runtime: r, metrics: newMetrics(r.Registry), store: store.New(r.DB, r.Now)}
+	c := &components{Runtime: r, metrics: newMetrics(r.Registry), store: store.New(r.DB, r.Now),
+		changed: make(chan struct{}, 1)}
 	c.stripe = stripe.New(cfg.Stripe, stripe.Options{Log: r.Log, Observe: c.metrics.called})
 	r.Cleanup(func(context.Context) { c.stripe.Close() })
 	switch {
@@ -58,14 +60,20 @@ func newComponents(r *service.Runtime, cfg Config) *components {
 func (c *components) serve(cfg Config) {
 	authquota := c.Peer(peer.Authquota, cfg.AuthquotaURL, cfg.Tokens)
 	c.guard = c.Guard("changes", nil)
-	c.pusher = reconcile.NewPusher(reconcile.Pusher{
-		Store: c.store, Put: authquota.Put, Held: c.guard.Held, Now: c.Now,
-		Log: c.Log, Count: c.metrics.push, SetPending: c.metrics.setPending,
-	})
-	c.reconciler.OnChange = c.pusher.Wake
+	c.pusher = reconcile.Pusher{Store: c.store, Put: authquota.Put, Now: c.Now, Log: c.Log,
+		Count: count(c.metrics.pushes), SetPending: c.metrics.pending.Set}
+	c.reconciler.OnChange = c.push
 	c.sales = sales.Sales{Reconciler: c.reconciler}
-	c.webhook = &httpapi.Webhook{Reconciler: c.reconciler, Stripe: c.stripe, Count: c.metrics.webhook}
-	c.pushAgain(authquota, c.guard)
+	c.webhook = &httpapi.Webhook{Reconciler: c.reconciler, Stripe: c.stripe, Count: count(c.metrics.webhooks)}
+	c.pushAgain(authquota)
+}
+
+// push makes the pusher run now.
+func (c *components) push() {
+	select {
+	case c.changed <- struct{}{}:
+	default: // already pending
+	}
 }
 
 // runSandbox renews and ends the subscriptions that are due, and delivers the events of the

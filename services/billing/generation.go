@@ -17,10 +17,10 @@ const (
 
 // pushAgain pushes every entitlement after authquota's database was set back: it may lack some,
 // although it acknowledged them.
-func (c *components) pushAgain(authquota *peer.Client, guard *setback.Guard) {
+func (c *components) pushAgain(authquota *peer.Client) {
 	c.Every(service.Loop{Name: "generation of authquota", Interval: generationInterval, Retry: time.Second,
 		Timeout: generationTimeout,
-		Do: guard.UnlessSetBack(func(ctx context.Context) error {
+		Do: c.guard.UnlessSetBack(func(ctx context.Context) error {
 			var newest string
 			if err := authquota.Get(ctx, api.MarkPath, &newest); err != nil {
 				return service.UnlessReported(err)
@@ -31,7 +31,7 @@ func (c *components) pushAgain(authquota *peer.Client, guard *setback.Guard) {
 			}
 			again, err := c.store.PushAgain(ctx, m.Generation)
 			if again {
-				c.pusher.Wake("")
+				c.push()
 			}
 			return err
 		})})

@@ -56,7 +56,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		m.webhooks.WithLabelValues(outcome)
 	}
 	for _, outcome := range reconcile.PushOutcomes {
-		m.pushes.WithLabelValues(string(outcome))
+		m.pushes.WithLabelValues(outcome)
 	}
 	for _, outcome := range []string{complete, incomplete} {
 		m.reconciles.WithLabelValues(outcome)
@@ -65,11 +65,9 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	return m
 }
 
-func (m *metrics) webhook(outcome string) { m.webhooks.WithLabelValues(outcome).Inc() }
-func (m *metrics) push(outcome reconcile.PushOutcome) {
-	m.pushes.WithLabelValues(string(outcome)).Inc()
+func count(outcomes *prometheus.CounterVec) func(outcome string) {
+	return func(outcome string) { outcomes.WithLabelValues(outcome).Inc() }
 }
-func (m *metrics) setPending(pending int) { m.pending.Set(float64(pending)) }
 
 func (m *metrics) reconciled(report api.BillingReport, err error) {
 	outcome := complete

@@ -31,8 +31,7 @@ func TestReconcileVerb(t *testing.T) {
 		out, _ := c.CombinedOutput()
 		return string(out), c.ProcessState.ExitCode()
 	}
-	s.buy()
-	s.waitForEntitlement("the payment", func(e api.Entitlement) bool { return e.Tier == api.Commercial })
+	s.buyInSandbox()
 	execute("UPDATE entitlements SET tier = 'free', paid_until = NULL, renews = 0")
 	text, code := verb()
 	require.Zero(t, code, text)

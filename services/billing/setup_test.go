@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -20,6 +19,7 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/server"
+	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
@@ -36,10 +36,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(verbVariable) == "" {
 		servicetest.Main(m)
 	}
-	if err := billing.Main(context.Background(), os.LookupEnv, os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "billing:", err)
-		os.Exit(1)
-	}
+	service.Command("billing", billing.Main)
 	os.Exit(0)
 }
 
@@ -182,7 +179,7 @@ func (s *instance) sendEvents(events ...sandboxtest.Event) {
 
 func (s *instance) checkout(account string) string {
 	s.t.Helper()
-	req := api.CheckoutRequest{Account: account, Email: account + "@example.com", ReturnURL: returnURL}
+	req := api.ProcessorRequest{Account: account, Email: account + "@example.com", ReturnURL: returnURL}
 	return servicetest.Read[api.ProcessorPage](s.Do(http.MethodPost, "/internal/v1/checkouts", req)).URL
 }
 

@@ -29,8 +29,8 @@ func listings(catalog *peer.Client, copied store.Listings) feed.Copy[api.Listing
 func summaries(guard *setback.Guard, events *store.Store) feed.Source[api.EncodedSummary] {
 	s := service.Feed(guard, events.Summaries)
 	verify := s.Verify
-	s.Verify = func(ctx context.Context, mark string) (newest string, lost bool, err error) {
-		if newest, lost, err = verify(ctx, mark); err != nil || lost {
+	s.Verify = func(ctx context.Context, mark string, position int64) (newest string, lost bool, err error) {
+		if newest, lost, err = verify(ctx, mark, position); err != nil || lost {
 			return newest, lost, err
 		}
 		seen, _ := setback.Parse(mark)

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 
 	"opportunity.internal/pkg/config"
@@ -64,11 +65,11 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 	err = definition.Do(ctx, cfg, func(r *service.Runtime) error {
 		s := store.New(r.DB)
 		if len(keys.Public("")) == 0 { // without a key every signature would seem invalid
-			last, err := s.NewestCheckpoint(ctx, "")
+			last, err := s.NewestCheckpoint(ctx, "", math.MaxInt64)
 			if err != nil {
 				return err
 			}
-			if last.N > 0 || len(saved) > 0 {
+			if last.Size > 0 || len(saved) > 0 {
 				return errors.New("no key to verify signatures: set OPPORTUNITY_HISTORY_PUBLIC_KEYS to the public keys of the " +
 					"history")
 			}
@@ -77,8 +78,8 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 		if err != nil {
 			return err
 		}
-		return s.Snapshot(ctx, func(source verify.Source) error {
-			report, err = verify.Run(ctx, source, keys, saved, lost)
+		return s.Snapshot(ctx, func(snapshot *store.Store) error {
+			report, err = verify.Run(ctx, snapshot, keys, saved, lost)
 			return err
 		})
 	})
@@ -129,7 +130,7 @@ func Prove(ctx context.Context, cfg Config, id string, out io.Writer) error {
 			return err
 		}
 		log.Now = r.Now
-		newest, err := s.NewestCheckpoint(ctx, "")
+		newest, err := s.NewestCheckpoint(ctx, "", math.MaxInt64)
 		if err != nil {
 			return err
 		}

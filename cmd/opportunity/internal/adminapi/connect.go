@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/pkg/api"
 )
@@ -18,6 +20,15 @@ const (
 	DefaultDataDir = ".opportunity"
 	TokenFile      = "operator-token" // in the data directory
 )
+
+// Flags adds the flags for NewClient: those of the admin listener and of the data directory.
+func Flags(f *pflag.FlagSet, adminURL, dataDir *string) {
+	f.StringVar(adminURL, "admin-url", cmp.Or(os.Getenv("OPPORTUNITY_ADMIN_URL"), "http://"+DefaultAdmin),
+		"the gateway's admin listener, also from OPPORTUNITY_ADMIN_URL")
+	f.StringVar(dataDir, "data-dir", cmp.Or(os.Getenv("OPPORTUNITY_DATA_DIR"), DefaultDataDir),
+		`data directory of "opportunity up", which holds the operator token; also from OPPORTUNITY_DATA_DIR.
+OPPORTUNITY_OPERATOR_TOKEN takes precedence`)
+}
 
 // NewClient returns a Client with the operator token from the environment or the data directory of
 // "opportunity up". The token is only sent, never printed. Without a token, the Code of the error

@@ -127,14 +127,9 @@ func replace(value any, site string, now time.Time) any {
 	return value
 }
 
-// Seed is the sample as operator files. Apply them in order: import Listings, publish Published,
-// append Events, import Edits.
-type Seed struct {
-	Listings  []byte
-	Published []string
-	Events    []byte
-	Edits     []byte
-}
+// Seed is the sample as operator files. Apply them in order: import Listings, append Events, import
+// Edits.
+type Seed struct{ Listings, Events, Edits []byte }
 
 // SampleAt returns the sample with dates relative to now. The same now gives the same bytes, so an
 // interrupted import can be repeated.
@@ -148,22 +143,20 @@ func SampleAt(now time.Time) (s Seed, err error) {
 		err = errors.Join(err, json.NewEncoder(file).Encode(line))
 	}
 	for _, r := range records {
+		if !r.Candidate {
+			r.Listing["visibility"] = "published" // without, an import means private
+		}
 		write(&listings, r.Listing)
 		for _, e := range r.Events {
 			write(&events, e)
 		}
-		if !r.Candidate {
-			s.Published = append(s.Published, r.ID())
-		}
 		if r.Edited != nil {
 			edited := maps.Clone(r.Listing)
-			edited["visibility"] = "published" // an import without visibility means private
 			maps.Copy(edited, r.Edited)
 			write(&edits, edited)
 		}
 	}
-	s.Listings, s.Events, s.Edits = listings.Bytes(), events.Bytes(), edits.Bytes()
-	return s, err
+	return Seed{listings.Bytes(), events.Bytes(), edits.Bytes()}, err
 }
 
 // ImportSample imports the fictional records with dates relative to at. Repeating it with the same
@@ -178,10 +171,6 @@ func (c Client) ImportSample(ctx context.Context, at time.Time) error {
 		return outcome(report.Applied, report.Rejected, err)
 	}
 	if err := listings(s.Listings); err != nil {
-		return err
-	}
-	published, _, err := PublishListings.Call(ctx, c, Input{Body: map[string][]string{"ids": s.Published}})
-	if err := outcome(published.Applied, published.Rejected, err); err != nil {
 		return err
 	}
 	appended, _, err := AppendEvents.Call(ctx, c, Input{Body: bytes.NewReader(s.Events)})

@@ -25,7 +25,7 @@ type action struct {
 // confirm is a page that shows the consequences of an action before it happens.
 type confirm struct {
 	ID, Action, Button string
-	Text               []string
+	Text               string
 	Candidate          *api.Candidate // its checklist; nil if it is none
 	Preview            string         // response that consumers will get
 	Danger             bool
@@ -41,45 +41,41 @@ type confirm struct {
 func actions() map[string]action {
 	return map[string]action{
 		"records/publish": {confirm{Button: "Publish record"}, preparePublish, publish},
-		"records/withdraw": {confirm{Button: "Withdraw record", Danger: true, Reason: true, Text: []string{
-			"Consumers get this response for the record, as if it had never existed. " +
-				"Its history stays, and you can publish it again.",
-		}}, prepareWithdraw, withdraw},
-		"records/propose-withdrawal": {confirm{Button: "Propose withdrawal", Reason: true, Text: []string{
-			"A publisher decides. Until then, consumers see the record as before.",
-		}}, nil, send(adminapi.ProposeWithdrawal, recordPath, "A publisher decides about the withdrawal.")},
-		"records/decline-withdrawal": {confirm{Button: "Keep record public", Reason: true, Text: []string{
-			"The proposal to withdraw the record ends. The log keeps your reason.",
-		}}, nil, send(adminapi.DeclineWithdrawal, func(string) string { return "/withdrawals" }, "The record stays public.")},
-		"requests/approve": {confirm{Button: "Approve request", Text: []string{
-			"The person gets a mail and can collect the key. The key has the account's tier.",
-		}}, nil, decide(adminapi.ApproveKeyRequest)},
-		"requests/decline": {confirm{Button: "Decline request", Danger: true, Reason: true, Text: []string{
-			"The person gets a mail that quotes your reason. The decision is final; they can send another request.",
-		}}, nil, decide(adminapi.DeclineKeyRequest)},
-		"accounts/suspend": {confirm{Button: "Suspend account", Danger: true, Reason: true, Text: []string{
-			"The next request with any of its keys is rejected with 403. The owner gets a mail that quotes your reason.",
-		}}, nil, send(adminapi.SuspendAccount, accountPath, "The account is suspended.")},
-		"accounts/resume": {confirm{Button: "Resume account", Reason: true, Text: []string{
-			"Its keys work again from the next request on. The owner gets a mail. The audit log keeps your reason.",
-		}}, nil, send(adminapi.ResumeAccount, accountPath, "The account works again.")},
-		"accounts/grant": {confirm{Button: "Grant tier", Tiers: verbs.Tiers(), Text: []string{
-			"The tier applies from the next request on. Requests charged today still count.",
-		}}, nil, grant},
-		"keys/revoke": {confirm{Button: "Revoke key", Danger: true, Text: []string{
-			"The next request with this key is rejected with 401. This cannot be undone. The owner gets a mail.",
-		}}, prepareRevoke, revoke},
+		"records/withdraw": {confirm{Button: "Withdraw record", Danger: true, Reason: true,
+			Text: "Consumers get this response for the record, as if it had never existed. " +
+				"Its history stays, and you can publish it again."}, prepareWithdraw, withdraw},
+		"records/propose-withdrawal": {confirm{Button: "Propose withdrawal", Reason: true,
+			Text: "A publisher decides. Until then, consumers see the record as before."},
+			nil, send(adminapi.ProposeWithdrawal, recordPath, "A publisher decides about the withdrawal.")},
+		"records/decline-withdrawal": {confirm{Button: "Keep record public", Reason: true,
+			Text: "The proposal to withdraw the record ends. The log keeps your reason."},
+			nil, send(adminapi.DeclineWithdrawal, func(string) string { return "/withdrawals" }, "The record stays public.")},
+		"requests/approve": {confirm{Button: "Approve request",
+			Text: "The person gets a mail and can collect the key. The key has the account's tier."},
+			nil, decide(adminapi.ApproveKeyRequest)},
+		"requests/decline": {confirm{Button: "Decline request", Danger: true, Reason: true,
+			Text: "The person gets a mail that quotes your reason. The decision is final; they can send another request."},
+			nil, decide(adminapi.DeclineKeyRequest)},
+		"accounts/suspend": {confirm{Button: "Suspend account", Danger: true, Reason: true,
+			Text: "The next request with any of its keys is rejected with 403. The owner gets a mail that quotes your reason."},
+			nil, send(adminapi.SuspendAccount, accountPath, "The account is suspended.")},
+		"accounts/resume": {confirm{Button: "Resume account", Reason: true,
+			Text: "Its keys work again from the next request on. The owner gets a mail. The audit log keeps your reason."},
+			nil, send(adminapi.ResumeAccount, accountPath, "The account works again.")},
+		"accounts/grant": {confirm{Button: "Grant tier", Tiers: verbs.Tiers(),
+			Text: "The tier applies from the next request on. Requests charged today still count."}, nil, grant},
+		"keys/revoke": {confirm{Button: "Revoke key", Danger: true,
+			Text: "The next request with this key is rejected with 401. This cannot be undone. The owner gets a mail."},
+			prepareRevoke, revoke},
 	}
 }
 
-// ask shows what an action does.
-func (d *Desk) ask(v *visit) (view, error) {
-	kind, verb := actionOf(v)
-	a := actions()[kind+"/"+verb]
+// ask shows what the action does.
+func (a action) ask(_ *Desk, v *visit) (view, error) {
 	c := a.confirm
-	c.ID, c.Action = v.PathValue("id"), v.URL.Path
-	if c.Back = "/" + kind; kind != "requests" {
-		c.Back += "/" + url.PathEscape(c.ID)
+	c.ID, c.Action, c.Back = v.PathValue("id"), v.URL.Path, path.Dir(v.URL.EscapedPath())
+	if strings.HasPrefix(c.Back, "/requests/") { // which have no page
+		c.Back = "/requests"
 	}
 	if a.prepare != nil {
 		if err := a.prepare(v, &c); err != nil {
@@ -90,20 +86,13 @@ func (d *Desk) ask(v *visit) (view, error) {
 }
 
 // act does what the person confirmed.
-func (d *Desk) act(v *visit) (view, error) {
-	kind, verb := actionOf(v)
-	a, reason := actions()[kind+"/"+verb], strings.TrimSpace(v.PostFormValue("reason"))
+func (a action) act(d *Desk, v *visit) (view, error) {
+	reason := strings.TrimSpace(v.PostFormValue("reason"))
 	if a.Reason && reason == "" {
-		response, err := d.ask(v)
+		response, err := a.ask(d, v)
 		return response.Wrong("reason", "Enter a reason"), err
 	}
 	return a.do(v, v.PathValue("id"), reason)
-}
-
-// actionOf returns the first and the last part of the path.
-func actionOf(v *visit) (kind, verb string) {
-	kind, _, _ = strings.Cut(strings.TrimPrefix(v.URL.Path, "/"), "/")
-	return kind, path.Base(v.URL.Path)
 }
 
 func notFound() view {
@@ -115,9 +104,9 @@ func askPublish(v *visit, ids []string, c *confirm) error {
 	report, err := call(v, adminapi.PublishListings,
 		adminapi.Input{Query: adminapi.Query("dryRun", "true"), Body: map[string][]string{"ids": ids}})
 	c.Rejected = report.Rejected
-	c.Text = []string{fmt.Sprintf("%s would become public, %d of them never reviewed. Consumers see those as unverified "+
+	c.Text = fmt.Sprintf("%s would become public, %d of them never reviewed. Consumers see those as unverified "+
 		"until a curator reviews their facts. Your name and the time are recorded as the editorial review.",
-		forms.Count(report.Published, "listing", "listings"), report.NeverReviewed)}
+		forms.Count(report.Published, "listing", "listings"), report.NeverReviewed)
 	return err
 }
 
@@ -140,8 +129,7 @@ func publishAll(v *visit, ids []string, to string) (view, error) {
 func publish(v *visit, id, _ string) (view, error) {
 	response, err := publishAll(v, []string{id}, recordPath(id))
 	if err == nil && v.PostFormValue("lane") != "" && response.Redirect != "" {
-		v.say(response.Notice)
-		return nextCandidate(v)
+		return goOn(v, response.Notice, nextCandidate)
 	}
 	return response, err
 }

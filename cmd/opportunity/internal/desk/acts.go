@@ -2,7 +2,7 @@ package desk
 
 import (
 	"context"
-	"fmt"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
@@ -49,27 +49,20 @@ type actLog struct {
 type actCursor map[string]int64
 
 // parseActCursor parses the result of String. It returns an error for any other text.
-func parseActCursor(text string) (actCursor, error) {
-	c := actCursor{}
-	for part := range strings.FieldsSeq(text) {
-		kind, position, _ := strings.Cut(part, ":")
-		n, err := strconv.ParseInt(position, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("invalid position %q", part)
-		}
-		c[kind] = n
+func parseActCursor(text string) (c actCursor, err error) {
+	if text != "" {
+		err = json.Unmarshal([]byte(text), &c)
 	}
-	return c, nil
+	return c, err
 }
 
-// String returns the cursor as text.
+// String returns the cursor as text, which is empty if it is nil.
 func (c actCursor) String() string {
-	var parts []string
-	for kind, position := range c {
-		parts = append(parts, fmt.Sprintf("%s:%d", kind, position))
+	if c == nil {
+		return ""
 	}
-	slices.Sort(parts)
-	return strings.Join(parts, " ")
+	text, _ := json.Marshal(c) // texts and numbers
+	return string(text)
 }
 
 // Page returns up to limit acts after a position, newest first, and the position of the next page,
@@ -83,7 +76,8 @@ func (l actLog) Page(ctx context.Context, after actCursor, limit int) (page []ac
 		}
 		logs[kind], more = acts, more || further
 	}
-	for next = maps.Clone(after); ; {
+	next = actCursor{}
+	for maps.Copy(next, after); ; {
 		newest := ""
 		for _, kind := range l.Kinds {
 			if len(logs[kind]) > 0 && (newest == "" || logs[kind][0].At.After(logs[newest][0].At)) {

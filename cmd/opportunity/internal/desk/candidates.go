@@ -90,8 +90,7 @@ func nextCandidate(v *visit) (view, error) {
 	if to, err := firstFree(v, waiting, func(c api.Candidate) string { return c.ID }); to != "" || err != nil {
 		return view{Redirect: to}, err
 	}
-	v.say("There is no other candidate without a review.")
-	return view{Redirect: "/candidates"}, nil
+	return view{Redirect: "/candidates", Notice: "There is no other candidate without a review."}, nil
 }
 
 // askPublishSeveral asks before it publishes several candidates, like the command.

@@ -1,7 +1,6 @@
 package desk
 
 import (
-	"cmp"
 	"fmt"
 	"log/slog"
 	"net"
@@ -65,9 +64,6 @@ with Ctrl-C; that ends all sessions, but drafts are stored.`,
 	f.StringVar(&listen, "listen", DefaultListen, "address to listen on; port 0 picks a free port")
 	f.StringVar(&publicURL, "public-url", os.Getenv("OPPORTUNITY_DESK_URL"),
 		"URL of the desk in browsers, also from OPPORTUNITY_DESK_URL; default http://localhost with the port")
-	f.StringVar(&adminURL, "admin-url", cmp.Or(os.Getenv("OPPORTUNITY_ADMIN_URL"), "http://"+adminapi.DefaultAdmin),
-		"the gateway's admin listener, also from OPPORTUNITY_ADMIN_URL")
-	f.StringVar(&dataDir, "data-dir", cmp.Or(os.Getenv("OPPORTUNITY_DATA_DIR"), adminapi.DefaultDataDir),
-		`data directory of "opportunity up", which holds the operator token; also from OPPORTUNITY_DATA_DIR`)
+	adminapi.Flags(f, &adminURL, &dataDir)
 	return c
 }

@@ -10,7 +10,6 @@ package desk
 import (
 	"context"
 	"embed"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -20,6 +19,7 @@ import (
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/pages"
+	"opportunity.internal/pkg/server"
 )
 
 //go:embed static
@@ -121,21 +121,7 @@ func (d *Desk) client(token, actor string) adminapi.Client {
 
 // Run serves until ctx ends, and then until open requests are done.
 func (d *Desk) Run(ctx context.Context) error {
-	srv := &http.Server{
-		Handler: d.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(d.Log.Handler(), slog.LevelDebug),
-	}
-	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(d.Listener) }()
-	select {
-	case err := <-failed:
-		return err
-	case <-ctx.Done():
-	}
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	if err := srv.Shutdown(drain); err != nil {
-		return errors.Join(err, srv.Close())
-	}
-	return nil
+	g := server.NewGroup(ctx, server.Config{Drain: 10 * time.Second}, d.Log, nil)
+	g.HTTP("desk", d.Listener, d.Handler())
+	return g.Wait()
 }

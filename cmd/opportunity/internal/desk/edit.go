@@ -35,10 +35,6 @@ type shownField struct {
 	Page interface{ Wrong(field string) string }
 }
 
-func newShownField(page interface{ Wrong(field string) string }, f forms.Field) shownField {
-	return shownField{f, page}
-}
-
 func (d *Desk) showEdit(v *visit) (view, error) {
 	detail, err := call(v, adminapi.GetListing, adminapi.Input{ID: v.PathValue("id")})
 	if err != nil {
@@ -117,7 +113,7 @@ func (p editPage) outdated(current api.ListingDetail) (view, error) {
 // review in doubt: a review changes those.
 func outcomeOf(report api.EditReport) *outcome {
 	private := !slices.ContainsFunc(report.Fields, func(field string) bool { return field != "curation" })
-	var current listing
+	var current struct{ Visibility string }
 	_ = json.Unmarshal(report.Current.Listing, &current) // the API encoded it
 	o := &outcome{report.Change.Fields, "Consumers see the change from now on. The status of the record does not change."}
 	switch {

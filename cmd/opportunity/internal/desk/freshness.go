@@ -1,10 +1,6 @@
 package desk
 
 import (
-	"cmp"
-	"maps"
-	"slices"
-
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
 )
@@ -14,13 +10,6 @@ type freshnessPage struct {
 	api.Freshness
 
 	History, Due chart
-	Checks       []linkCount
-}
-
-// linkCount is the number of records with an outcome of the latest link check.
-type linkCount struct {
-	Outcome string
-	Records int
 }
 
 // maxDays bounds the columns of the chart, and with them the size of the page.
@@ -42,9 +31,6 @@ func (d *Desk) freshness(v *visit) (view, error) {
 	for _, day := range f.Ahead {
 		due.Columns = append(due.Columns, column{Day: day.Day, Counts: []int{day.Due, day.Target}})
 	}
-	page := freshnessPage{Freshness: f, History: history.drawn(true), Due: due.drawn(false)}
-	for _, outcome := range slices.Sorted(maps.Keys(f.Links)) {
-		page.Checks = append(page.Checks, linkCount{cmp.Or(string(outcome), "never checked"), f.Links[outcome]})
-	}
+	page := freshnessPage{f, history.drawn(true), due.drawn(false)}
 	return view{Template: "freshness", Title: "Freshness", Data: page}, err
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"mime/multipart"
 	"net/http"
 	"strings"
 
@@ -90,28 +89,17 @@ func (d *Desk) previewImport(v *visit) (view, error) {
 	return response, nil
 }
 
-// read reads the uploaded file as JSON Lines. A CSV file is converted; the conversion can reject
-// lines.
+// read reads the uploaded file, the only part of the form, as JSON Lines. A CSV file is converted; the
+// conversion can reject lines.
 func read(v *visit) (u upload, rejected []api.RejectedLine, err error) {
 	parts, err := v.MultipartReader()
 	if err != nil {
 		return u, nil, fmt.Errorf("choose a file")
 	}
-	for {
-		part, err := parts.NextPart()
-		if err == io.EOF { //nolint:errorlint // NextPart returns it unwrapped
-			return u, nil, fmt.Errorf("choose a file")
-		}
-		if err != nil {
-			return u, nil, fmt.Errorf("the upload is incomplete or larger than %d MiB", maxFile>>20)
-		}
-		if part.FormName() == "file" && part.FileName() != "" {
-			return readPart(part)
-		}
+	part, err := parts.NextPart()
+	if err != nil || part.FileName() == "" {
+		return u, nil, fmt.Errorf("choose a file")
 	}
-}
-
-func readPart(part *multipart.Part) (u upload, rejected []api.RejectedLine, err error) {
 	var lines bytes.Buffer
 	u.name = part.FileName()
 	if strings.HasSuffix(strings.ToLower(u.name), ".csv") {
@@ -120,11 +108,11 @@ func readPart(part *multipart.Part) (u upload, rejected []api.RejectedLine, err 
 		_, err = io.Copy(&lines, part)
 	}
 	if err != nil {
-		return u, nil, fmt.Errorf("%s cannot be read: it is incomplete, larger than %d MiB, or no JSON Lines or CSV file",
+		err = fmt.Errorf("%s cannot be read: it is incomplete, larger than %d MiB, or no JSON Lines or CSV file",
 			u.name, maxFile>>20)
 	}
 	u.lines = lines.Bytes()
-	return u, rejected, nil
+	return u, rejected, err
 }
 
 // importFile imports the file of the latest dry run, if it is the one that the person confirmed.

@@ -124,6 +124,9 @@ func TestChecklistOfACandidateIsShownBeforeItsPublication(t *testing.T) {
 	s, b := reviewing(t)
 	private := mapleDetail("v1", strings.Replace(mapleListing, `"visibility":"published"`, `"visibility":"private"`, 1))
 	s.api.respond("GET /records/maple", private)
+	sheet := sheet()
+	sheet.Visibility = "private"
+	s.api.respond("GET /reviews/records/maple", sheet)
 	s.api.respond("POST /listings/publish", api.ImportReport{NeverReviewed: 1})
 	s.api.respond("GET /reviews/candidates", api.CandidateList{Candidates: []api.Candidate{
 		{ID: "maple-2"}, {ID: "maple", Missing: []string{"facts.countryEligibility"},

@@ -60,8 +60,7 @@ func next(v *visit) (view, error) {
 	if to, err := firstFree(v, list.Records, func(r api.QueueRecord) string { return r.ID }); to != "" || err != nil {
 		return view{Redirect: to}, err
 	}
-	v.say("The queue has nothing left for you today.")
-	return view{Redirect: "/queue"}, nil
+	return view{Redirect: "/queue", Notice: "The queue has nothing left for you today."}, nil
 }
 
 // firstFree returns the review page of the first record without a lease of another person, and
@@ -91,6 +90,5 @@ func (d *Desk) skip(v *visit) (view, error) {
 	if _, err := call(v, adminapi.SkipRecord, adminapi.Input{ID: id, Body: skip}); err != nil {
 		return view{}, err
 	}
-	v.say(id + " comes back in " + v.PostFormValue("days") + " days.")
-	return next(v)
+	return goOn(v, id+" comes back in "+v.PostFormValue("days")+" days.", next)
 }

@@ -1,7 +1,6 @@
 package desk
 
 import (
-	"encoding/json"
 	"net/url"
 	"slices"
 
@@ -14,15 +13,8 @@ import (
 type recordPage struct {
 	Detail    api.ListingDetail
 	Sheet     api.ReviewSheet
-	Listing   listing
 	Publish   bool           // whether the role can publish and withdraw
 	Candidate *api.Candidate // nil unless the record is private
-}
-
-// listing is the part of a listing that consumers do not see.
-type listing struct {
-	Visibility string       `json:"visibility"`
-	Curation   api.Curation `json:"curation"`
 }
 
 // Facts returns the facts in the order of the page.
@@ -74,13 +66,10 @@ func (d *Desk) record(v *visit) (view, error) {
 	if page.Detail, err = call(v, adminapi.GetListing, adminapi.Input{ID: v.PathValue("id")}); err != nil {
 		return view{}, err
 	}
-	if err := json.Unmarshal(page.Detail.Listing, &page.Listing); err != nil {
-		return view{}, err
-	}
 	if page.Sheet, err = sheet(v, v.PathValue("id"), ""); err != nil {
 		return view{}, err
 	}
-	if page.Listing.Visibility == "private" {
+	if page.Sheet.Visibility == "private" {
 		if page.Candidate, err = candidate(v, v.PathValue("id")); err != nil {
 			return view{}, err
 		}

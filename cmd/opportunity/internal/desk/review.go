@@ -137,17 +137,17 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 		}
 		return page.view(problems), nil
 	}
-	v.done = &notice{Text: recorded(page, review, report, uncompared)}
 	if form.Opinion() == "" || len(report.Disagree) > 0 {
-		v.done.Undo = &undo{id, report.EventID}
+		d.sessions.Keep(v.Session.ID, keptUndo, &undo{ID: id, EventID: report.EventID})
 	}
+	done := recorded(page, review, report, uncompared)
 	switch {
 	case page.Sheet.Visibility != "private":
-		return next(v)
+		return goOn(v, done, next)
 	case v.PostFormValue("then") == "publish" && report.Outcome == api.OutcomeVerified:
-		return view{Redirect: recordPath(id) + "/publish?lane=on"}, nil
+		return view{Redirect: recordPath(id) + "/publish?lane=on", Notice: done}, nil
 	}
-	return nextCandidate(v)
+	return goOn(v, done, nextCandidate)
 }
 
 // recorded describes what became of a review that was recorded.

@@ -11,8 +11,8 @@ import (
 // role cannot use.
 type route struct {
 	pattern string
-	open    bool // needs no session
-	file    bool // takes an upload; the handler reads the body
+	open    bool  // needs no session
+	maxBody int64 // in bytes; 0 means maxForm
 	handle  func(*Desk, *visit) (view, error)
 }
 
@@ -55,7 +55,7 @@ func routes() []route {
 		{pattern: "POST /records/{id}/read", handle: (*Desk).readPages},
 		{pattern: "GET /withdrawals", handle: (*Desk).withdrawals},
 		{pattern: "GET /import", handle: (*Desk).showImport},
-		{pattern: "POST /import", file: true, handle: (*Desk).previewImport},
+		{pattern: "POST /import", maxBody: maxFile, handle: (*Desk).previewImport},
 		{pattern: "POST /import/confirm", handle: (*Desk).importFile},
 
 		{pattern: "GET /requests", handle: (*Desk).keyRequests},
@@ -65,10 +65,9 @@ func routes() []route {
 		{pattern: "GET /audit", handle: (*Desk).audit},
 		{pattern: "GET /audit.csv", handle: (*Desk).auditCSV},
 	}
-	for name := range actions() {
-		kind, verb, _ := strings.Cut(name, "/")
-		at := " /" + kind + "/{id}/" + verb
-		all = append(all, route{pattern: "GET" + at, handle: (*Desk).ask}, route{pattern: "POST" + at, handle: (*Desk).act})
+	for name, a := range actions() {
+		at := " /" + strings.Replace(name, "/", "/{id}/", 1)
+		all = append(all, route{pattern: "GET" + at, handle: a.ask}, route{pattern: "POST" + at, handle: a.act})
 	}
 	return all
 }

@@ -92,14 +92,14 @@ func TestCookieOfAnEndedSessionIsRejected(t *testing.T) {
 func TestKeptValueIsTakenOnce(t *testing.T) {
 	_, s, cookie := start(t)
 	got, _ := s.Resume(cookie)
-	require.Nil(t, s.Take(got.ID, keptNotice))
-	s.Keep(got.ID, keptNotice, "saved")
+	require.Nil(t, s.Take(got.ID, keptUndo))
+	s.Keep(got.ID, keptUndo, "saved")
 	require.Nil(t, s.Take(got.ID, keptUpload))
-	require.Equal(t, "saved", s.Take(got.ID, keptNotice))
-	require.Nil(t, s.Take(got.ID, keptNotice))
+	require.Equal(t, "saved", s.Take(got.ID, keptUndo))
+	require.Nil(t, s.Take(got.ID, keptUndo))
 	s.End(got.ID)
-	s.Keep(got.ID, keptNotice, "late")
-	require.Nil(t, s.Take(got.ID, keptNotice))
+	s.Keep(got.ID, keptUndo, "late")
+	require.Nil(t, s.Take(got.ID, keptUndo))
 }
 
 func TestCodeWorksOnceAndExpires(t *testing.T) {

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"log/slog"
-	"math"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -56,12 +54,9 @@ func (d *Desk) signInWithToken(v *visit) (view, error) {
 	}
 	if rejected := new(adminapi.RequestError); errors.As(err, &rejected) && rejected.Status == http.StatusUnauthorized {
 		d.Log.LogAttrs(v.Context(), slog.LevelWarn, "desk sign-in failed: unknown operator token",
-			slog.String("address", v.address()))
+			slog.String("address", v.RemoteAddr)) // of the browser, or of a proxy in front of the desk
 		if wait := d.throttle.Fail(token, v.now); wait > 0 {
-			seconds := strconv.Itoa(int(math.Ceil(wait.Seconds())))
-			v.w.Header().Set("Retry-After", seconds)
-			return signInPage(http.StatusTooManyRequests, d.nextPage(v),
-				"Too many failed attempts. Try again in "+seconds+" seconds."), nil
+			return signInPage(0, d.nextPage(v)).TooMany(wait), nil
 		}
 		return signInPage(http.StatusUnauthorized, d.nextPage(v),
 			"This operator token is not valid. Check that you copied all of it."), nil

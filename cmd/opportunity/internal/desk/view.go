@@ -19,20 +19,14 @@ var sources embed.FS
 // view is the response to a request.
 type view = pages.View
 
-// notice reports the result of the previous request and offers what may come next. It waits in the
-// session; a text alone is the Notice of a view.
-type notice struct {
-	Text string
-	Undo *undo // offers to undo a review
-}
-
-type undo struct{ ID, EventID string }
+// undo is the notice of a review that was just recorded, which offers to undo it.
+type undo struct{ Text, ID, EventID string }
 
 // shown is the data of the layout.
 type shown struct {
 	pages.Page
 
-	Done    *notice
+	Undo    *undo
 	Session session // zero if not signed in
 	Keys    bool    // whether single keys act
 }
@@ -60,8 +54,9 @@ func (p shown) Frame() pages.Frame {
 var functions = template.FuncMap{
 	"instant": instant, "day": day, "compact": compact[json.RawMessage], "short": compact[string], "join": strings.Join,
 	"add": func(a, b int) int { return a + b }, "reason": describeReason, "label": forms.FactLabel, "fragment": fragment,
-	"shortURL": shortURL, "finding": finding, "field": forms.LabelOf, "fieldOf": newShownField,
-	"onEdit": forms.Editable, "radios": newRadios, "lower": strings.ToLower,
+	"shortURL": shortURL, "finding": finding, "field": forms.LabelOf,
+	"fieldOf": func(page interface{ Wrong(string) string }, f forms.Field) shownField { return shownField{f, page} },
+	"onEdit":  forms.Editable, "radios": newRadios, "lower": strings.ToLower,
 	"categories": func() []api.Category { return api.Categories },
 	"whys":       func() []forms.Option { return whys }, "visibilities": func() []string {
 		return []string{"private",

@@ -1,11 +1,10 @@
 package desk
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -23,7 +22,6 @@ type visit struct {
 	client  adminapi.Client // acts for the person who signed in
 	now     time.Time
 	w       http.ResponseWriter
-	done    *notice // for this page, or for the next one after a redirect
 }
 
 // The prefix ensures that only this host can set the cookie, over HTTPS or on this machine.
@@ -34,7 +32,7 @@ const (
 
 // Names of what a session keeps for the next page.
 const (
-	keptNotice = "notice"
+	keptUndo   = "undo"
 	keptUpload = "upload"
 )
 
@@ -49,22 +47,15 @@ func call[T any](v *visit, route adminapi.Route[T], in adminapi.Input) (T, error
 	return out, err
 }
 
-// address returns the IP address of the connection: of the browser, or of a proxy in front of the
-// desk.
-func (v *visit) address() string {
-	ip, _, err := net.SplitHostPort(v.RemoteAddr)
+// goOn opens the page that next returns, with a notice of what was done before. If next fails, the
+// queue says why.
+func goOn(v *visit, done string, next func(*visit) (view, error)) (view, error) {
+	response, err := next(v)
 	if err != nil {
-		return v.RemoteAddr
+		response = view{Redirect: "/queue"}
 	}
-	return ip
-}
-
-// say adds a sentence to the notice of the next page, also if that is an error page.
-func (v *visit) say(text string) {
-	if v.done == nil {
-		v.done = new(notice)
-	}
-	v.done.Text = strings.TrimSpace(v.done.Text + " " + text)
+	response.Notice = strings.TrimSpace(done + " " + response.Notice)
+	return response, nil
 }
 
 // Handler serves the desk.
@@ -79,51 +70,34 @@ func (d *Desk) Handler() http.Handler {
 		mux.HandleFunc(r.pattern, d.page(r))
 	}
 	mux.HandleFunc("/", d.page(route{open: true, handle: func(*Desk, *visit) (view, error) { return notFound(), nil }}))
-	pages := d.guard(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/readyz" { // probes send the address of the pod as host
+		switch {
+		case r.URL.Path == "/readyz": // probes send the address of the pod as host
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			_, _ = w.Write([]byte("ready\n"))
-			return
-		}
-		pages.ServeHTTP(w, r)
-	})
-}
-
-// guard rejects requests under foreign host names.
-func (d *Desk) guard(pages http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !d.hosts[r.Host] {
+		case !d.hosts[r.Host]:
 			http.Error(w, "The curation desk does not serve this host. Open "+d.URL()+" instead.", http.StatusMisdirectedRequest)
-			return
+		default:
+			mux.ServeHTTP(w, r)
 		}
-		pages.ServeHTTP(w, r)
 	})
 }
 
 func (d *Desk) page(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		v := &visit{Request: req, w: w, now: d.Now()}
-		limit := int64(maxForm)
-		if r.file {
-			limit = maxFile
-		}
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(2 * time.Minute)) // a call can take one
 		d.kit.Serve(w, req, pages.Handler{
-			Handle: func() (view, error) {
-				response, err := d.respond(v, r)
-				if response.Redirect != "" && v.done != nil {
-					d.sessions.Keep(v.Session.ID, keptNotice, v.done)
-				}
-				return response, err
-			},
+			Handle: func() (view, error) { return d.respond(v, r) },
 			Layout: func(p pages.Page) any {
-				if v.done == nil && v.Session.ID != "" {
-					v.done, _ = d.sessions.Take(v.Session.ID, keptNotice).(*notice)
+				done, _ := d.sessions.Take(v.Session.ID, keptUndo).(*undo)
+				if done != nil {
+					done.Text, p.Notice = p.Notice, ""
 				}
-				return shown{Page: p, Done: v.done, Session: v.Session, Keys: pages.Cookie(req, keysCookie) != "off"}
+				return shown{Page: p, Undo: done, Session: v.Session, Keys: pages.Cookie(req, keysCookie) != "off"}
 			},
 			Fail:    func(err error) view { return d.reject(v, err) },
-			MaxBody: limit,
+			MaxBody: cmp.Or(r.maxBody, maxForm),
 		})
 	}
 }
@@ -132,21 +106,15 @@ func (d *Desk) respond(v *visit, r route) (response view, err error) {
 	if !r.open {
 		var signedIn bool
 		if v.Session, signedIn = d.sessions.Resume(pages.Cookie(v.Request, sessionCookie)); !signedIn {
-			return signIn(v), nil
+			to := "/sign-in"
+			if v.Method == http.MethodGet && v.URL.Path != "/" { // a page that can be opened again afterwards
+				to = pages.WithNext(to, v.URL.RequestURI())
+			}
+			return view{Redirect: to}, nil
 		}
 		v.client = d.client(v.Session.Token, v.Session.Name)
 	}
 	return r.handle(d, v)
-}
-
-// signIn sends the visitor to the sign-in page, and back to this page afterwards if it can be
-// opened again.
-func signIn(v *visit) view {
-	to := "/sign-in"
-	if v.Method == http.MethodGet && v.URL.Path != "/" {
-		to += "?" + url.Values{"next": {v.URL.RequestURI()}}.Encode()
-	}
-	return view{Redirect: to}
 }
 
 // reject returns the page of an error.
@@ -163,19 +131,15 @@ func (d *Desk) reject(v *visit, err error) view {
 		d.forget(v)
 		v.Session = session{}
 		response = signInPage(http.StatusUnauthorized, "", "Your operator token is no longer valid, so you were signed out.")
-	case errors.As(err, &rejected) && rejected.Status == http.StatusForbidden:
-		response.Title, response.Data = "Your role does not allow this", rejected.Error()+" Your role is "+v.Session.Role+"."
-	case errors.As(err, &rejected) && rejected.Status == http.StatusNotFound:
-		response.Title, response.Data = "Not found", rejected.Error()
 	case errors.As(err, &rejected) && rejected.Status < http.StatusInternalServerError:
-		response.Title, response.Data = "This request was rejected", rejected.Error()
+		titles := map[int]string{
+			http.StatusForbidden: "Your role, " + v.Session.Role + ", does not allow this", http.StatusNotFound: "Not found"}
+		response.Title = cmp.Or(titles[rejected.Status], "This request was rejected")
+		response.Status, response.Data = rejected.Status, rejected.Error()
 	case errors.As(err, &rejected), errors.As(err, &failed):
 		response.Title, response.Status = "Temporarily unavailable", http.StatusServiceUnavailable
 		response.Data = "The operator API did not respond as expected. " +
 			"Go back and try again in a moment; what you entered is still there."
-	}
-	if rejected.Status >= 400 && rejected.Status < 500 && rejected.Status != http.StatusUnauthorized {
-		response.Status = rejected.Status
 	}
 	if response.Status >= http.StatusInternalServerError && v.Context().Err() == nil {
 		d.Log.LogAttrs(v.Context(), slog.LevelError, "page failed", slog.String("path", v.URL.Path),

@@ -2,17 +2,12 @@ package up
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/peer"
-	"opportunity.internal/services/gateway"
 )
 
 // Files that record the progress of the first start. The next start completes an interrupted one.
@@ -79,30 +74,27 @@ func revokeUnsavedKeys(ctx context.Context, c adminapi.Client, keys map[api.Tier
 	return nil
 }
 
-// waitForSample waits until catalog and history serve the whole sample. The catalog pulls events
-// from history, so the first request could otherwise return fewer verified records than the second.
-// Nothing depends on it, so it gives up after 5 s.
-func waitForSample(ctx context.Context, as gateway.Config) {
+// waitForSample waits until catalog and history serve the whole sample. They follow each other, so
+// the first request could otherwise return fewer verified records than the second. Nothing depends
+// on it, so it gives up after 5 s.
+func waitForSample(ctx context.Context, c adminapi.Client) {
 	records, err := adminapi.LoadSample(time.Now())
 	if err != nil {
 		return
 	}
-	verified, reviewed := 0, ""
+	verified, last := 0, ""
 	for _, r := range records {
-		if r.Shows == string(api.Verified) {
-			verified, reviewed = verified+1, r.ID()
+		if last = r.ID(); r.Shows == string(api.Verified) {
+			verified++
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	catalog := peer.New(as.CatalogURL, as.Tokens.For(peer.Catalog), consumer{})
-	history := peer.New(as.HistoryURL, as.Tokens.For(peer.History), consumer{})
 	for {
-		var list api.OpportunityList
-		var events api.EventList
-		err := errors.Join(catalog.Get(ctx, "/api/v1/opportunities?verified=true&limit=1", &list),
-			history.Get(ctx, "/api/v1/opportunities/"+reviewed+"/history", &events))
-		if err == nil && list.Pagination.Total == verified {
+		catalog, _, err := adminapi.GetCatalog.Call(ctx, c, adminapi.Input{})
+		_, _, unknown := adminapi.GetPages.Call(ctx, c, adminapi.Input{ID: last})
+		free := catalog.FreeSet
+		if err == nil && unknown == nil && free.Records+free.NotOpen+free.BeyondLimit == verified {
 			return
 		}
 		select {
@@ -111,19 +103,4 @@ func waitForSample(ctx context.Context, as gateway.Config) {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-}
-
-// consumer sends requests as the gateway does for a caller with full access.
-type consumer struct{}
-
-func (consumer) RoundTrip(r *http.Request) (*http.Response, error) {
-	highest := api.Tiers[len(api.Tiers)-1]
-	caller, err := json.Marshal(api.Caller{Tier: highest.Tier, PageSize: highest.Limits.PageSize,
-		History: highest.Limits.History})
-	if err != nil {
-		return nil, err
-	}
-	r = r.Clone(r.Context())
-	r.Header.Set(api.CallerHeader, string(caller))
-	return http.DefaultTransport.RoundTrip(r)
 }

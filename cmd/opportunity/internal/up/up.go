@@ -172,7 +172,7 @@ func (d *deployment) firstStart(ctx context.Context, kind string) (map[api.Tier]
 		return nil, err
 	}
 	if hasSample {
-		waitForSample(ctx, d.gateway)
+		waitForSample(ctx, client)
 	}
 	return keys, demoKeys(ctx, d.dir, client, keys)
 }
@@ -220,29 +220,21 @@ func (d *deployment) explain(ctx context.Context, errs io.Writer) {
 	for _, name := range databases {
 		stopped := setBack(peer.CheckReady(ctx, d.urls[name]))
 		if stopped && !d.explained[name] {
-			fmt.Fprintf(errs, setBackHelp, name, d.dir.Path, acceptHelp[name])
+			fmt.Fprintf(errs, setBackHelp, name, d.dir.Path)
 		}
 		d.explained[name] = stopped
 	}
 }
 
 // setBackHelp explains what to do if the database of a service was set back. The arguments are the
-// service, the data directory and what accepting the loss does.
+// service and the data directory.
 const setBackHelp = `%[1]s.db is older than what others remember of it: it was restored from a backup or replaced.
 %[1]s serves nothing until you put the newer file back, or decide in another terminal:
 
-  opportunity recover %[1]s --data-dir %[2]s --accept    %[3]s
+  opportunity recover %[1]s --data-dir %[2]s --accept    gives up what is missing; --help says what that does
   opportunity recover %[1]s --data-dir %[2]s --current   nothing is missing
 
 `
-
-// acceptHelp has what accepting the loss does, by service.
-var acceptHelp = map[string]string{
-	"history":   "gives up the missing events",
-	"authquota": "gives up what is missing: accounts that have changed since lose their keys and sign-ins",
-	"billing":   "reads all subscriptions from the payment processor",
-	"catalog":   "gives up the missing changes",
-}
 
 // printWelcome prints addresses, demo keys and a first request to try.
 func printWelcome(out io.Writer, d *deployment, keys map[api.Tier]string) {

@@ -177,4 +177,15 @@ func TestProblemsNameWhatTheUserTyped(t *testing.T) {
 	require.Equal(t, "unknown listing \"nope\"\na, b: sources: name at least one\n", errs)
 	_, errs, _ = verb(t, c.URL, "{}", "listings", "import", "-")
 	require.Equal(t, "line 1 (id nope): id: there is no such listing\nsources: name at least one (2 lines: 2, 3)\n", errs)
+
+	newer := `{"applied":false,"refused":[],"newer":[{"slug":"a","checkType":"review","outcome":"closed",` +
+		`"checkedAt":"2026-11-20T09:01:00Z","recordedAt":"2026-11-20T10:00:00Z","actor":"eve","note":"The site\nis gone."}]}`
+	c, _ = admin(t, http.StatusConflict, newer)
+	out, errs, err := verb(t, c.URL, "{}", "events", "append", "-")
+	require.EqualError(t, err, "nothing was changed")
+	require.Empty(t, out)
+	require.Contains(t, errs,
+		"a: review closed, checked 2026-11-20 09:01:00Z, recorded 2026-11-20 10:00:00Z by eve (The site is gone.)\n")
+	out, _, _ = verb(t, c.URL, "{}", "events", "append", "-", "--output", "json")
+	require.JSONEq(t, newer, out)
 }

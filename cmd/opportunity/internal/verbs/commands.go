@@ -3,11 +3,9 @@
 package verbs
 
 import (
-	"cmp"
 	"encoding/csv"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"unicode"
@@ -33,11 +31,7 @@ func Commands() []*cobra.Command {
 	}
 	for _, c := range groups {
 		f := c.PersistentFlags()
-		f.StringVar(&v.adminURL, "admin-url", cmp.Or(os.Getenv("OPPORTUNITY_ADMIN_URL"), "http://"+adminapi.DefaultAdmin),
-			"the gateway's admin listener, also from OPPORTUNITY_ADMIN_URL")
-		f.StringVar(&v.dataDir, "data-dir", cmp.Or(os.Getenv("OPPORTUNITY_DATA_DIR"), adminapi.DefaultDataDir),
-			`data directory of "opportunity up", which holds the operator token; also from OPPORTUNITY_DATA_DIR.
-OPPORTUNITY_OPERATOR_TOKEN takes precedence`)
+		adminapi.Flags(f, &v.adminURL, &v.dataDir)
 		v.completeIDs(c)
 		flags.Choice(f, &v.output, "output", "text", "output format", "text", "json")
 	}

@@ -111,7 +111,7 @@ func (s submission) run(cmd *cobra.Command, id string) error {
 		if len(problems) > 0 {
 			rejected := []api.RejectedLine{{Line: 1, ID: id, Problems: problems}}
 			raw, err := json.Marshal(api.AppendReport{Rejected: rejected})
-			return result{rejected: rejected, raw: raw, usage: s.file == "" && s.facts == ""}, err
+			return result{rejected: rejected, raw: raw}, err
 		}
 		if len(s.set) > 0 {
 			if err := s.confirmChanges(cmd, sheet); err != nil {

@@ -2,8 +2,11 @@ package verbs
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -22,44 +25,65 @@ import (
 const RedisFile = "redis.json"
 
 func (v *verbs) recover() *cobra.Command {
+	services := map[string]func(context.Context, settings, service.Recovery, io.Writer) error{
+		"authquota": v.withRedis, "billing": recovery(inSandbox, billing.Recover),
+		"catalog": recovery(catalog.RecoverConfig, catalog.Recover), "history": recovery(history.ProofConfig, history.Recover),
+	}
+	names := slices.Sorted(maps.Keys(services))
+	var accept, current bool
 	c := &cobra.Command{
-		Use:   "recover",
-		Short: `Decide what becomes of a database in the data directory that was restored from a backup`,
+		Use:       "recover SERVICE --accept | --current",
+		ValidArgs: names,
+		Short:     `Decide what becomes of a database in the data directory that was restored from a backup`,
 		Long: `Decide what becomes of a database in the data directory of "opportunity up" that was
-restored from an older backup.
+restored from an older backup: that of history, catalog, authquota or billing.
 
 The services remember what they have seen of each other, and the file redis.json what was in each
 database. If a database is older than that, its service stops serving until you decide. "up" may be
 running: it continues within seconds.
 
+--current says that nothing is missing, and that what others remember is wrong. --accept gives up
+what is missing:
+
+  history    The catalog copies all statuses again, and the log continues under another name:
+             everyone with a later checkpoint can see that events were lost.
+  catalog    Records that the history knows as withdrawn since then stay withdrawn: the log of the
+             catalog names them. Import a newer export of the listings afterwards, if you have one.
+  authquota  Accounts that have changed since the backup lose their keys, sessions, passwords and
+             second factors: their people sign in by resetting the password. Suspended accounts
+             stay suspended, and closed ones closed.
+  billing    Every subscription is read from the payment processor, those of unknown customers
+             included, and open checkout pages are closed. If the processor fails, nothing is
+             accepted: run the command again. The sandbox of "up" is in the same database:
+             purchases since the backup are lost.
+
 For databases on Postgres, run the verb "recover" of the service with its settings, such as "history
 recover".`,
+		Example: "  opportunity recover history --accept",
+		Args: func(_ *cobra.Command, args []string) error {
+			if services[args[0]] == nil {
+				return fmt.Errorf("unknown service %q: use %s", args[0], flags.OneOf(names...))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if accept == current {
+				return flags.Usage("use either --accept or --current")
+			}
+			decision := service.Recovery{Current: current, Operator: adminapi.Actor()}
+			if decision.Operator == "" {
+				return adminapi.ErrNoActor
+			}
+			_, lookup, err := v.database(args[0])
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			return decision.Run(out, func() error { return services[args[0]](cmd.Context(), lookup, decision, out) })
+		},
 	}
-	c.AddCommand(
-		v.recoverService("history", "Continue with the events that the restored history has", `Continue with a
-history that was restored from an older backup.
-
---accept gives up what is missing. The catalog copies all statuses again, and the log continues
-under another name: everyone with a later checkpoint can see that events were lost.`, recovery(history.ProofConfig, history.Recover)),
-		v.recoverService("catalog", "Continue with the listings that the restored catalog has", `Continue with a
-catalog that was restored from an older backup.
-
---accept gives up what is missing. Records that the history knows as withdrawn since then stay
-withdrawn: the log of the catalog names them. Import a newer export of the listings afterwards, if
-you have one.`, recovery(catalog.RecoverConfig, catalog.Recover)),
-		v.recoverService("authquota", "Continue with the accounts that the restored database has", `Continue
-with accounts and keys that were restored from an older backup.
-
---accept gives up what is missing. Accounts that have changed since the backup lose their keys,
-sessions, passwords and second factors: their people sign in by resetting the password. Suspended
-accounts stay suspended, and closed ones closed.`, v.withRedis),
-		v.recoverService("billing", "Read all subscriptions from the payment processor, and continue with those", `Continue
-with a billing database that was restored from an older backup.
-
---accept reads every subscription from the payment processor, those of unknown customers included,
-and closes open checkout pages. If the processor fails, nothing is accepted: run the command again.
-The sandbox of "up" is in the same database: purchases since the backup are lost.`, recovery(inSandbox, billing.Recover)),
-	)
+	c.Flags().BoolVar(&accept, "accept", false, "give up what is missing")
+	c.Flags().BoolVar(&current, "current", false, "nothing is missing")
 	return c
 }
 
@@ -78,36 +102,6 @@ func recovery[C any](load func(settings) (C, error),
 		}
 		return run(ctx, cfg, decision, out)
 	}
-}
-
-func (v *verbs) recoverService(name, short, long string,
-	do func(context.Context, settings, service.Recovery, io.Writer) error) *cobra.Command {
-	var accept, current bool
-	c := &cobra.Command{
-		Use: name + " --accept | --current", Short: short, Args: cobra.NoArgs, Example: "  opportunity recover " + name +
-			" --accept",
-		Long: long + `
-
---current says that nothing is missing, and that what others remember is wrong.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if accept == current {
-				return flags.Usage("use either --accept or --current")
-			}
-			decision := service.Recovery{Current: current, Operator: adminapi.Actor()}
-			if decision.Operator == "" {
-				return adminapi.ErrNoActor
-			}
-			_, lookup, err := v.database(name)
-			if err != nil {
-				return err
-			}
-			out := cmd.OutOrStdout()
-			return decision.Run(out, func() error { return do(cmd.Context(), lookup, decision, out) })
-		},
-	}
-	c.Flags().BoolVar(&accept, "accept", false, "give up what is missing")
-	c.Flags().BoolVar(&current, "current", false, "nothing is missing")
-	return c
 }
 
 // withRedis recovers authquota with the Redis of the data directory.

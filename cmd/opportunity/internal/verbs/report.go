@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
-	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/pkg/api"
 )
 
@@ -23,7 +22,6 @@ type result struct {
 	raw      []byte
 	text     string // summary, if applied
 	lines    bool   // the user sent a file; otherwise they typed ids
-	usage    bool   // flags caused the rejection, before anything was sent
 
 	warnings []string
 }
@@ -94,9 +92,6 @@ func (v *verbs) report(work func(cmd *cobra.Command, args []string) (result, err
 			return nil
 		}
 		v.print(cmd.OutOrStdout(), r.raw, func(io.Writer) { r.explain(cmd.ErrOrStderr()) })
-		if r.usage {
-			return flags.Usage("nothing was changed")
-		}
 		return &adminapi.Failure{Code: adminapi.CodeRejected, Message: "nothing was changed"}
 	}
 }
@@ -122,9 +117,10 @@ func (r result) explain(out io.Writer) {
 				fmt.Fprintf(out, "unknown listing %q\n", rejected.ID)
 			}
 		case !r.lines:
-			fmt.Fprintf(out, "%s: %s\n", ids(at), p)
+			fmt.Fprintf(out, "%s: %s\n", firstTen(at, func(r api.RejectedLine) string { return r.ID }), p)
 		case len(at) > 1:
-			fmt.Fprintf(out, "%s (%d lines: %s)\n", p, len(at), lineNumbers(at))
+			fmt.Fprintf(out, "%s (%d lines: %s)\n", p, len(at),
+				firstTen(at, func(r api.RejectedLine) string { return strconv.Itoa(r.Line) }))
 		case at[0].ID != "":
 			fmt.Fprintf(out, "line %d (id %s): %s\n", at[0].Line, at[0].ID, p)
 		default:
@@ -144,28 +140,19 @@ func (r result) explain(out io.Writer) {
 			}
 			fmt.Fprintln(out)
 		}
-		fmt.Fprintln(out, "Nothing was appended. Read the newer events, then run the command again: it starts from the "+
-			"listing's current state.")
+		fmt.Fprintln(out, "Nothing was appended. Read the newer events, then run the command again; a file needs the new lastEventId.")
 	}
 }
 
-func ids(at []api.RejectedLine) string {
-	names := make([]string, len(at))
-	for i, rejected := range at {
-		names[i] = rejected.ID
-	}
-	return strings.Join(names, ", ")
-}
-
-// lineNumbers lists the first ten line numbers.
-func lineNumbers(at []api.RejectedLine) string {
+// firstTen lists the first ten places of a problem.
+func firstTen(at []api.RejectedLine, name func(api.RejectedLine) string) string {
 	const most = 10
-	var numbers []string
+	var names []string
 	for _, rejected := range at[:min(len(at), most)] {
-		numbers = append(numbers, strconv.Itoa(rejected.Line))
+		names = append(names, name(rejected))
 	}
 	if len(at) > most {
-		numbers = append(numbers, "...")
+		names = append(names, "...")
 	}
-	return strings.Join(numbers, ", ")
+	return strings.Join(names, ", ")
 }

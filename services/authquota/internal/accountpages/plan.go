@@ -186,21 +186,19 @@ func (p *Pages) upgrade(v *Visit) (pages.View, error) {
 	if v.Person.SuspendedAt != nil {
 		return pages.View{Redirect: planPath, Notice: "A suspended account cannot buy a plan."}, nil
 	}
-	return p.leave(v, "plan.upgrade", plan.CheckoutsPath, api.CheckoutRequest{
-		Account: v.Person.Account, Email: v.Person.Email, ReturnURL: p.PublicURL + planPath,
-	})
+	return p.leave(v, "plan.upgrade", plan.CheckoutsPath)
 }
 
 func (p *Pages) portal(v *Visit) (pages.View, error) {
-	return p.leave(v, "plan.portal", plan.PortalsPath, api.PortalRequest{
-		Account: v.Person.Account, ReturnURL: p.PublicURL + planPath,
-	})
+	return p.leave(v, "plan.portal", plan.PortalsPath)
 }
 
 // leave takes an action that leads to a page of the payment processor.
-func (p *Pages) leave(v *Visit, action, path string, want any) (pages.View, error) {
+func (p *Pages) leave(v *Visit, action, path string) (pages.View, error) {
 	var page api.ProcessorPage
-	if err := p.planAction(v, action, path, want, &page); err != nil {
+	if err := p.planAction(v, action, path, api.ProcessorRequest{
+		Account: v.Person.Account, Email: v.Person.Email, ReturnURL: p.PublicURL + planPath,
+	}, &page); err != nil {
 		return pages.View{}, err
 	}
 	return p.leaveTo(page.URL)

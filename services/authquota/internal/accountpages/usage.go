@@ -97,13 +97,7 @@ func (p *Pages) csv(v *Visit) (pages.View, error) {
 	r := keyusage.Last(v.Now, keyusage.ParseDays(v.Query("days"), keyusage.RetentionDays))
 	return pages.View{
 		Type: "text/csv; charset=utf-8; header=present", Name: "usage-" + r.From + "-to-" + r.To + ".csv",
-		Stream: func(w io.Writer) error {
-			file := keyusage.NewCSV(w)
-			if err := p.Usage.Lines(v.ctx(), v.Person.Account, r, file.Write); err != nil {
-				return err
-			}
-			return file.Write(nil) // writes the header of an empty file
-		},
+		Stream: func(w io.Writer) error { return p.Usage.WriteCSV(v.ctx(), w, v.Person.Account, r) },
 	}, nil
 }
 

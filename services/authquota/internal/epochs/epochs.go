@@ -26,7 +26,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -46,7 +45,8 @@ type Epochs struct {
 	Redis *redis.Client
 	DB    *accountdb.DB
 
-	published atomic.Pointer[setback.Mark] // newest mark that this process has seen in Redis
+	mu        sync.Mutex
+	published setback.Mark // newest one that this process has seen in Redis
 
 	polling sync.Mutex
 	waited  int // polls without any mark outside the database
@@ -69,8 +69,7 @@ const (
 const Unknown = "unknown"
 
 // Poll compares the database with the marks in Redis, of this package and of the gateways, and
-// publishes what is missing there. Call it at the start and every second. It returns nil if the
-// database is set back.
+// publishes what is missing there. Call it at the start and every second.
 func (e *Epochs) Poll(ctx context.Context) error { return e.poll(ctx, 1) }
 
 func (e *Epochs) poll(ctx context.Context, waited int) error {
@@ -89,16 +88,13 @@ func (e *Epochs) poll(ctx context.Context, waited int) error {
 	if err != nil {
 		return err
 	}
-	if _, remembered := setback.Parse(gateways.Val()); !ok && !remembered && e.published.Load() == nil &&
-		newest.Sequence > 0 {
+	if _, remembered := setback.Parse(gateways.Val()); !ok && !remembered && newest.Sequence > 0 &&
+		e.Published() == (setback.Mark{}) {
 		if e.waited += waited; e.waited <= waits {
 			return problem.Unavailable(errors.New("waiting for marks that gateways remember"))
 		}
 		if err := e.absence(ctx); err != nil {
 			return err
-		}
-		if e.Err() != nil {
-			return nil
 		}
 	}
 	if ok {
@@ -107,14 +103,14 @@ func (e *Epochs) poll(ctx context.Context, waited int) error {
 	if published == newest {
 		return nil
 	}
-	return e.publish(ctx, published, own.Val(), newest, nil)
+	return e.publish(ctx, own.Val(), newest, nil)
 }
 
 // discard deletes the epochs in Redis of a database that is set back, if they are from this
 // database: Redis was lost after the lost changes, and filled before that was noticed. What
 // gateways looked up meanwhile is then not used any longer.
 func (e *Epochs) discard(ctx context.Context, published setback.Mark) error {
-	if has, err := e.Has(ctx, published); err != nil || !has {
+	if v, err := e.Verdict(ctx, published); err != nil || v != setback.Present {
 		return err
 	}
 	if err := e.Redis.Del(ctx, counter.Epochs).Err(); err != nil {
@@ -131,17 +127,13 @@ func (e *Epochs) absence(ctx context.Context) error {
 	if err != nil || alive == 0 || e.DB.Now().Sub(database.FromMicros(alive)) <= maxAbsence {
 		return database.Outage(err)
 	}
-	err = e.Claim(ctx, Unknown)
-	if e.Err() != nil {
-		return nil
-	}
-	return err
+	return e.Claim(ctx, Unknown)
 }
 
 // Alive records that a process is running. Call it every minute. It does nothing before the first
 // Poll has decided that no one was absent.
 func (e *Epochs) Alive(ctx context.Context) error {
-	if e.published.Load() == nil {
+	if e.Published() == (setback.Mark{}) {
 		return nil
 	}
 	now := e.DB.Now()
@@ -162,23 +154,18 @@ func (e *Epochs) Pending() float64 {
 
 // Published implements accountdb.Publisher.
 func (e *Epochs) Published() setback.Mark {
-	if m := e.published.Load(); m != nil {
-		return *m
-	}
-	return setback.Mark{}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.published
 }
 
 // saw makes m the newest mark that this process has seen in Redis, unless it has seen a newer one.
 func (e *Epochs) saw(m setback.Mark) {
-	for {
-		before := e.published.Load()
-		if before != nil && before.Generation == m.Generation && before.Sequence >= m.Sequence {
-			return
-		}
-		if e.published.CompareAndSwap(before, &m) {
-			e.Made(m)
-			return
-		}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.published.Generation != m.Generation || e.published.Sequence < m.Sequence {
+		e.published = m
+		e.Made(m)
 	}
 }
 
@@ -186,17 +173,21 @@ func (e *Epochs) saw(m setback.Mark) {
 func (e *Epochs) Publish(ctx context.Context, verified, m setback.Mark, epochs []accountdb.Epoch) error {
 	ctx, cancel := context.WithTimeout(ctx, publishLimit)
 	defer cancel()
-	return e.publish(ctx, verified, verified.String(), m, epochs)
+	return e.publish(ctx, verified.String(), m, epochs)
 }
 
-// publish makes m the mark in Redis, with the epochs of all changes up to it. from is the mark in
-// Redis, which the database with the change m has, or the zero mark; stored is its text or what is
-// there instead. epochs are those of the change m; nil if unknown.
-func (e *Epochs) publish(ctx context.Context, from setback.Mark, stored string, m setback.Mark,
-	epochs []accountdb.Epoch) error {
+// publish makes m the mark in Redis, with the epochs of all changes up to it. stored is the mark in
+// Redis, which the database with the change m has, or what is there instead. epochs are those of the
+// change m; nil if unknown.
+func (e *Epochs) publish(ctx context.Context, stored string, m setback.Mark, epochs []accountdb.Epoch) error {
 	for range attempts {
 		if len(stored) > 100 { // as the script reads it
 			stored = ""
+		}
+		from, _ := setback.Parse(stored)
+		if from.Generation == m.Generation && from.Sequence >= m.Sequence { // with the epochs of m
+			e.saw(from)
+			return nil
 		}
 		missing, err := epochs, error(nil)
 		if epochs == nil || from.Generation != m.Generation || from.Sequence+1 != m.Sequence {
@@ -219,18 +210,13 @@ func (e *Epochs) publish(ctx context.Context, from setback.Mark, stored string, 
 		if _, _, err := e.Verify(ctx, found); err != nil {
 			return err
 		}
-		switch has, err := e.Has(ctx, m); {
+		switch v, err := e.Verdict(ctx, m); {
 		case err != nil:
 			return err
-		case !has:
+		case v != setback.Present:
 			return problem.Unavailable(errors.New("a failover of the database lost the change, which was not acknowledged"))
 		}
-		from, _ = setback.Parse(found)
 		stored = found
-		if from.Generation == m.Generation && from.Sequence >= m.Sequence { // with the epochs of m
-			e.saw(from)
-			return nil
-		}
 	}
 	return problem.Unavailable(errors.New("other processes published on each attempt"))
 }
@@ -276,11 +262,11 @@ func (e *Epochs) fill(ctx context.Context, stored string) error {
 
 func (e *Epochs) replace(ctx context.Context, verified, newest, mode string, epochs []accountdb.Epoch) (stored string,
 	err error) {
-	args := []any{mode}
+	var args []any
 	for _, n := range epochs {
 		args = append(args, n.Account, n.Number, counter.State(n.Account), n.State)
 	}
-	if stored, err = setback.Replace(ctx, e.Redis, counter.Epochs, counter.EpochsMark, verified, newest,
+	if stored, err = setback.Replace(ctx, e.Redis, counter.Epochs, counter.EpochsMark, verified, newest, mode,
 		args...); err != nil {
 		return "", errors.Join(accountdb.ErrNotInEffect, err)
 	}
@@ -290,7 +276,7 @@ func (e *Epochs) replace(ctx context.Context, verified, newest, mode string, epo
 // InEffect calls read until the epoch that it returns is the one in Redis, so that a gateway that
 // compares it notices every later change. It returns an error (503) if the database is set back.
 func (e *Epochs) InEffect(ctx context.Context, read func(context.Context) (accountdb.Epoch, error)) error {
-	if err := e.Available(); err != nil {
+	if err := e.Err(); err != nil {
 		return err
 	}
 	for range 3 {
@@ -298,12 +284,8 @@ func (e *Epochs) InEffect(ctx context.Context, read func(context.Context) (accou
 		if err != nil {
 			return err
 		}
-		published, err := e.Redis.HGet(ctx, counter.Epochs, epoch.Account).Result()
-		if err != nil && !errors.Is(err, redis.Nil) {
-			return problem.Unavailable(err)
-		}
-		if published == strconv.FormatInt(epoch.Number, 10) {
-			return nil
+		if same, err := e.same(ctx, epoch); err != nil || same {
+			return err
 		}
 		if err := e.repair(ctx, epoch.Account); err != nil {
 			return err
@@ -312,10 +294,19 @@ func (e *Epochs) InEffect(ctx context.Context, read func(context.Context) (accou
 	return problem.Unavailable(errors.New("the epoch of the account changed on each attempt"))
 }
 
+// same reports whether an epoch is the one in Redis.
+func (e *Epochs) same(ctx context.Context, epoch accountdb.Epoch) (bool, error) {
+	published, err := e.Redis.HGet(ctx, counter.Epochs, epoch.Account).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return false, problem.Unavailable(err)
+	}
+	return published == strconv.FormatInt(epoch.Number, 10), nil
+}
+
 // repair publishes what Redis lacks, and sets the epoch of an account there if it differs from the
 // database although the database has the mark.
 func (e *Epochs) repair(ctx context.Context, account string) error {
-	if err := errors.Join(e.poll(ctx, 0), e.Available()); err != nil {
+	if err := errors.Join(e.poll(ctx, 0), e.Err()); err != nil {
 		return err
 	}
 	published := e.Published()
@@ -331,12 +322,10 @@ func (e *Epochs) repair(ctx context.Context, account string) error {
 // Current returns an error (503) if an epoch that was read from the database shows that it was set
 // back. During an outage of Redis it does not.
 func (e *Epochs) Current(ctx context.Context, epoch accountdb.Epoch) error {
-	published, err := e.Redis.HGet(ctx, counter.Epochs, epoch.Account).Result()
-	if err != nil && !errors.Is(err, redis.Nil) || published == strconv.FormatInt(epoch.Number, 10) {
-		return e.Available()
+	if same, err := e.same(ctx, epoch); err == nil && !same {
+		_ = e.poll(ctx, 0)
 	}
-	_ = e.poll(ctx, 0)
-	return e.Available()
+	return e.Err()
 }
 
 // Reachable returns an error if Redis does not reply.

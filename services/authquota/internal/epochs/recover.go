@@ -3,7 +3,6 @@ package epochs
 import (
 	"context"
 	"errors"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -49,16 +48,13 @@ func ReadLost(ctx context.Context, client *redis.Client, store setback.Store) (l
 	// If the database has the mark of Redis, then Redis lost its data after the lost changes, and
 	// got it from this database. If a gateway has seen a newer one, changes were made during an
 	// outage of Redis.
-	known, err := store.Knows(ctx, m)
-	l.exact = !known && !slices.ContainsFunc(append(claims, copies...), func(text string) bool {
+	v, err := store.Verdict(ctx, m)
+	l.exact = v == setback.Lacking && !slices.ContainsFunc(append(claims, copies...), func(text string) bool {
 		seen, ok := setback.Parse(text)
 		return ok && seen.Generation == m.Generation && seen.Sequence > m.Sequence
 	})
 	return l, err
 }
-
-// number is the form of an epoch in Redis.
-var number = regexp.MustCompile(`^[0-9]{1,16}$`)
 
 // Current records the decision of an operator that nothing was lost.
 func Current(now time.Time, operator string) setback.Decision {
@@ -91,9 +87,6 @@ func (l *Lost) accept(tx *accountdb.Tx, operator string) error {
 		after = page[len(page)-1].Account
 		page = slices.DeleteFunc(page,
 			func(e accountdb.Epoch) bool { return l.exact && l.epochs[e.Account] == strconv.FormatInt(e.Number, 10) })
-		if len(page) == 0 {
-			continue
-		}
 		if err := l.revoke(tx, operator, newest, page); err != nil {
 			return err
 		}
@@ -118,10 +111,8 @@ func (l *Lost) newest(tx *accountdb.Tx) (newest int64, err error) {
 	err = tx.Raw("SELECT coalesce(max(epoch), 0) FROM accounts").Scan(&newest).Error
 	newest = max(newest, database.Micros(tx.Now))
 	for _, text := range l.epochs {
-		if number.MatchString(text) {
-			if n, _ := strconv.ParseInt(text, 10, 64); n < database.Micros(tx.Now.AddDate(0, 0, 1)) {
-				newest = max(newest, n)
-			}
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n < database.Micros(tx.Now.AddDate(0, 0, 1)) {
+			newest = max(newest, n)
 		}
 	}
 	return newest + beyond, err

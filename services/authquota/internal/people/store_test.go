@@ -1,6 +1,7 @@
 package people_test
 
 import (
+	"context"
 	"regexp"
 	"strings"
 	"sync"
@@ -12,7 +13,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/credential"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/testkit"
@@ -30,15 +31,18 @@ type fixture struct {
 const address = "ada@example.org"
 
 func onBothStores(t *testing.T, test func(t *testing.T, f fixture)) {
-	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
-		f := fixture{Store: people.NewStore(db.DB), db: db}
-		var secret string
-		f.account, secret = db.Person(t, address)
-		var err error
-		f.current, _, err = f.Session(t.Context(), secret)
-		require.NoError(t, err)
-		test(t, f)
-	})
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) { test(t, newFixture(t, db)) })
+}
+
+func newFixture(t *testing.T, db testkit.DB) fixture {
+	t.Helper()
+	f := fixture{Store: people.NewStore(db.DB), db: db}
+	var secret string
+	f.account, secret = db.Person(t, address)
+	var err error
+	f.current, _, err = f.Session(t.Context(), secret)
+	require.NoError(t, err)
+	return f
 }
 
 // halfway returns a session after a valid password.
@@ -204,6 +208,9 @@ func TestLostAuthenticatorIsRemovedAfterTheWait(t *testing.T) {
 		_, err := f.Seed(ctx, f.account)
 		require.NoError(t, err, "canceled")
 		begin()
+		// a passkey may be on the lost device
+		require.NoError(t, f.AddPasskey(ctx, credential.Passkey{Account: f.account, Name: "Key ring", Credential: "x",
+			AddedAt: f.db.Now()}))
 		f.db.Advance(people.ResetWait - time.Microsecond)
 		f.halfway(t)
 		_, err = f.Seed(ctx, f.account)
@@ -213,6 +220,9 @@ func TestLostAuthenticatorIsRemovedAfterTheWait(t *testing.T) {
 		_, err = f.Seed(ctx, f.account)
 		require.ErrorContains(t, err, "no account")
 		require.Contains(t, f.db.TakeSubjects(t), address+": Your authenticator was removed")
+		left, err := f.Passkeys(ctx, f.account)
+		require.NoError(t, err)
+		require.Empty(t, left)
 	})
 }
 
@@ -347,17 +357,9 @@ func TestSignInDataIsDeletedAfterRetention(t *testing.T) {
 	})
 }
 
-func onBoth(t *testing.T, test func(t *testing.T, db testkit.DB, s *people.Store, k *keys.Store)) {
-	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
-		k := keys.NewStore(db.DB)
-		test(t, db, people.NewStore(db.DB), k)
-	})
-}
-
 func TestChangeOfAnAccountIsRecordedOnce(t *testing.T) {
-	onBoth(t, func(t *testing.T, db testkit.DB, s *people.Store, _ *keys.Store) {
-		ctx := t.Context()
-		id, _ := db.Person(t, "ada@example.org")
+	onBothStores(t, func(t *testing.T, f fixture) {
+		ctx, db, s, id := t.Context(), f.db, f.Store, f.account
 		suspend, err := account.Suspend("unpaid")
 		require.NoError(t, err)
 		grant, err := account.Grant(api.Developer)
@@ -404,9 +406,8 @@ func TestChangeOfAnAccountIsRecordedOnce(t *testing.T) {
 
 // Anyone can cause failures, so they are grouped to keep other events visible.
 func TestFailuresAreGrouped(t *testing.T) {
-	onBoth(t, func(t *testing.T, db testkit.DB, s *people.Store, _ *keys.Store) {
-		ctx := t.Context()
-		id, _ := db.Person(t, "ada@example.org")
+	onBothStores(t, func(t *testing.T, f fixture) {
+		ctx, db, s, id := t.Context(), f.db, f.Store, f.account
 		for range 3 {
 			require.NoError(t, db.Exec(
 				"INSERT INTO audit_log (at, actor, action, subject, detail) VALUES (?, ?, 'person.sign_in_failed', ?, '{}')",
@@ -425,20 +426,22 @@ func TestCodes(t *testing.T) {
 	form := regexp.MustCompile(`^([0-9a-hjkmnp-tv-z]{4}-){5}[0-9a-hjkmnp-tv-z]{4}$`)
 	seen := map[string]bool{}
 	for range 20 {
-		codes := people.GenerateRecoveryCodes()
+		codes, hashes := people.NewRecoveryCodes()
 		require.Len(t, codes, people.RecoveryCodeCount)
-		for _, code := range codes {
+		for i, code := range codes {
 			require.Regexp(t, form, code)
 			require.True(t, people.IsRecoveryCode(code))
-			require.False(t, seen[people.HashRecoveryCode(code)])
-			seen[people.HashRecoveryCode(code)] = true
+			require.Equal(t, people.HashRecoveryCode(code), hashes[i])
+			require.False(t, seen[code])
+			seen[code] = true
 		}
 	}
 }
 
 func TestHowACodeIsTypedDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		code := people.GenerateRecoveryCodes()[0]
+		codes, _ := people.NewRecoveryCodes()
+		code := codes[0]
 		typed := strings.ReplaceAll(code, "-",
 			rapid.SampledFrom([]string{"", " ", "-", " - ", "\u00a0", "\u2011"}).Draw(t, "between"))
 		typed = strings.ReplaceAll(typed, "0", rapid.SampledFrom([]string{"0", "o", "O"}).Draw(t, "zero"))
@@ -452,7 +455,8 @@ func TestHowACodeIsTypedDoesNotMatter(t *testing.T) {
 }
 
 func TestWhatIsNoCode(t *testing.T) {
-	code := people.GenerateRecoveryCodes()[0]
+	codes, _ := people.NewRecoveryCodes()
+	code := codes[0]
 	for _, other := range []string{"", "123456", code[:len(code)-1], code + "0", "u" + code[1:], code[5:]} {
 		require.NotEqual(t, people.HashRecoveryCode(code), people.HashRecoveryCode(other), other)
 		require.False(t, people.IsRecoveryCode(other), other)
@@ -460,28 +464,75 @@ func TestWhatIsNoCode(t *testing.T) {
 	require.NotContains(t, people.HashRecoveryCode(code), code[:4]+code[5:9])
 }
 
-// Codes stored by a released version stay valid.
-func TestGolden(t *testing.T) {
-	require.Equal(t, "fc8a67da9d7cd16d995c79f0b5b56f334db9020dfb317f417d5dce6c815c14a8",
-		people.HashRecoveryCode("0123-4567-89ab-cdef-ghjk-mnpq"))
-}
-
-func TestUnusedCodesAreThoseOfTheAccount(t *testing.T) {
-	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
-		ada, _ := db.Person(t, "ada@example.org")
-		bob, _ := db.Person(t, "bob@example.org")
-		_, hashes := people.NewRecoveryCodes()
-		require.NoError(t, people.NewStore(db.DB).RenewCodes(t.Context(), ada, hashes))
-		codes := people.NewStore(db.DB)
-		check := func(account string, hashes []string) bool {
-			unused, err := codes.CodesUnused(t.Context(), account, hashes)
+// An intruder with the password requests another address and a new authenticator. What the owner
+// does against it cancels one or both.
+func TestOwnerCancelsWhatAnIntruderRequested(t *testing.T) {
+	const both, addressOnly, authenticatorOnly = "address authenticator", "address", "authenticator"
+	for name, c := range map[string]struct {
+		cancels string
+		act     func(ctx context.Context, f fixture, keep string) error
+	}{
+		"another password": {both, func(ctx context.Context, f fixture, _ string) error {
+			_, before, err := f.Credentials(ctx, address)
 			require.NoError(t, err)
-			return unused
-		}
-		require.True(t, check(ada, hashes))
-		require.False(t, check(bob, hashes))
-		require.False(t, check(ada, append([]string{hashes[0]}, hashes[:9]...)), "the same code twice")
-		require.NoError(t, db.Exec("UPDATE recovery_codes SET used_at = 1 WHERE hash = ?", hashes[3]).Error)
-		require.False(t, check(ada, hashes))
-	})
+			_, err = f.ChangePassword(ctx, f.current, before, "another")
+			return err
+		}},
+		"a forgotten password": {both, func(ctx context.Context, f fixture, _ string) error {
+			require.NoError(t, f.RequestReset(ctx, address))
+			return f.ResetPassword(ctx, f.secret(t, people.LinkReset), "another", people.Entry{})
+		}},
+		"another authenticator": {both, func(ctx context.Context, f fixture, _ string) error {
+			seed, err := f.NewSeed(ctx, f.current)
+			require.NoError(t, err)
+			_, err = f.ReplaceAuthenticator(ctx, f.current, seed, 9)
+			return err
+		}},
+		"the end of all sessions": {addressOnly, func(ctx context.Context, f fixture, _ string) error {
+			return f.EndSessions(ctx, f.account)
+		}},
+		"the button": {addressOnly, func(ctx context.Context, f fixture, _ string) error {
+			return f.CancelAddressChange(ctx, f.account)
+		}},
+		"the link in the mail": {addressOnly, func(ctx context.Context, f fixture, keep string) error {
+			return f.KeepAddress(ctx, keep)
+		}},
+		"the button for the authenticator": {authenticatorOnly, func(ctx context.Context, f fixture, _ string) error {
+			return f.KeepAuthenticator(ctx, f.account)
+		}},
+		"a code": {authenticatorOnly, func(ctx context.Context, f fixture, _ string) error {
+			_, err := f.Confirm(ctx, f.current, people.ByCode(7))
+			return err
+		}},
+		"the password, which the intruder has": {"", func(ctx context.Context, f fixture, _ string) error {
+			_, hash, err := f.Credentials(ctx, address)
+			require.NoError(t, err)
+			_, err = f.Confirm(ctx, f.current, people.ByPassword(hash))
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, f := t.Context(), newFixture(t, testkit.OnSQLite(t))
+			person, err := f.Person(ctx, f.account)
+			require.NoError(t, err)
+			require.NoError(t, f.RequestAddressChange(ctx, person, "eve@example.org"))
+			var keep, link string
+			for _, m := range f.db.TakeMails(t) {
+				if m.To == address {
+					keep = secretIn(t, m, people.LinkOldAddress)
+				} else {
+					link = secretIn(t, m, people.LinkNewAddress)
+				}
+			}
+			f.beginReset(t)
+			require.NoError(t, c.act(ctx, f, keep))
+			pending, err := f.AddressChange(ctx, f.account)
+			require.NoError(t, err)
+			_, gone := f.Link(ctx, link, people.LinkNewAddress)
+			require.Equal(t, strings.Contains(c.cancels, "address"), gone != nil && pending.Email == "", "address")
+			person, err = f.Person(ctx, f.account)
+			require.NoError(t, err)
+			require.Equal(t, strings.Contains(c.cancels, "authenticator"), person.ResetAt == nil, "authenticator")
+		})
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/billing/internal/sales"
+	"opportunity.internal/services/billing/internal/sandbox"
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
@@ -23,12 +24,10 @@ type API struct {
 	Errors    problem.Writer
 	Sales     sales.Sales
 	Reconcile func(ctx context.Context, actor string) (api.BillingReport, error)
-	Sandbox   bool // whether the processor is the sandbox
 	Ready     http.Handler
 	Webhook   *Webhook
 
-	SandboxPath  string
-	SandboxPages http.Handler // pages below SandboxPath; nil if the processor is not the sandbox
+	SandboxPages http.Handler // pages below sandbox.Path; nil if the processor is not the sandbox
 }
 
 // processorTimeout bounds how long an account page waits for the processor.
@@ -39,61 +38,49 @@ func (a API) Handler() http.Handler {
 	e := web.New(a.Errors)
 	e.GET("/readyz", gin.WrapH(a.Ready))
 	e.POST(WebhookPath, web.Handler(a.Errors, a.Webhook.serve))
-	e.POST("/internal/v1/checkouts", web.Handler(a.Errors, a.checkout))
-	e.POST("/internal/v1/portals", web.Handler(a.Errors, a.portal))
+	e.POST("/internal/v1/checkouts", web.Handler(a.Errors, a.page(a.Sales.Checkout)))
+	e.POST("/internal/v1/portals", web.Handler(a.Errors, a.page(a.Sales.Portal)))
 	e.GET("/internal/v1/subscriptions/:account", web.Handler(a.Errors, a.subscription(a.Sales.Store.Account)))
 	e.POST("/internal/v1/subscriptions/:account/cancel", web.Handler(a.Errors, a.subscription(a.Sales.Cancel)))
 	e.POST("/internal/v1/subscriptions/:account/resume", web.Handler(a.Errors, a.subscription(a.Sales.Resume)))
 	e.POST("/operator/v1/billing/reconcile", web.Handler(a.Errors, a.reconcile))
 	if a.SandboxPages != nil {
-		e.Any(a.SandboxPath+"*page", gin.WrapH(a.SandboxPages))
+		e.Any(sandbox.Path+"*page", gin.WrapH(a.SandboxPages))
 	}
 	return e
 }
 
-func (a API) checkout(g *gin.Context) (web.Reply, error) {
-	var req api.CheckoutRequest
-	if err := web.Decode(g, &req, maxBody); err != nil {
-		return web.Reply{}, err
+type handle = func(*gin.Context) (web.Reply, error)
+
+// page responds with the page of the processor that open opens.
+func (a API) page(open func(context.Context, api.ProcessorRequest) (string, error)) handle {
+	return func(g *gin.Context) (web.Reply, error) {
+		var req api.ProcessorRequest
+		if err := web.Decode(g, &req, maxBody); err != nil {
+			return web.Reply{}, err
+		}
+		u, err := url.Parse(req.ReturnURL)
+		switch {
+		case req.Account == "":
+			return web.Reply{}, problem.Invalid("account", "must be the id of an account")
+		case req.Email == "":
+			return web.Reply{}, problem.Invalid("email", "must be given")
+		case err != nil || !api.ValidURL(req.ReturnURL) || u.RawQuery != "" || u.Fragment != "":
+			return web.Reply{}, problem.Invalid("returnUrl", "must be an http or https URL without a query")
+		}
+		ctx, cancel := context.WithTimeout(g.Request.Context(), processorTimeout)
+		defer cancel()
+		target, err := open(ctx, req)
+		return web.Reply{JSON: api.ProcessorPage{URL: target}}, err
 	}
-	if req.Email == "" {
-		return web.Reply{}, problem.Invalid("email", "must be given")
-	}
-	return page(g, req.Account, req.ReturnURL, func(ctx context.Context) (string, error) {
-		return a.Sales.Checkout(ctx, req)
-	})
 }
 
-func (a API) portal(g *gin.Context) (web.Reply, error) {
-	var req api.PortalRequest
-	if err := web.Decode(g, &req, maxBody); err != nil {
-		return web.Reply{}, err
-	}
-	return page(g, req.Account, req.ReturnURL, func(ctx context.Context) (string, error) {
-		return a.Sales.Portal(ctx, req)
-	})
-}
-
-func page(g *gin.Context, account, returnURL string, open func(context.Context) (string, error)) (web.Reply, error) {
-	if account == "" {
-		return web.Reply{}, problem.Invalid("account", "must be the id of an account")
-	}
-	if u, err := url.Parse(returnURL); err != nil || !api.ValidURL(returnURL) || u.RawQuery != "" || u.Fragment != "" {
-		return web.Reply{}, problem.Invalid("returnUrl", "must be an http or https URL without a query")
-	}
-	ctx, cancel := context.WithTimeout(g.Request.Context(), processorTimeout)
-	defer cancel()
-	target, err := open(ctx)
-	return web.Reply{JSON: api.ProcessorPage{URL: target}}, err
-}
-
-func (a API) subscription(do func(context.Context, string) (subscription.Account, error)) func(*gin.Context) (web.Reply,
-	error) {
+func (a API) subscription(do func(context.Context, string) (subscription.Account, error)) handle {
 	return func(g *gin.Context) (web.Reply, error) {
 		ctx, cancel := context.WithTimeout(g.Request.Context(), processorTimeout)
 		defer cancel()
 		account, err := do(ctx, g.Param("account"))
-		return web.Reply{JSON: account.Summary(a.Sandbox)}, err
+		return web.Reply{JSON: account.Summary(a.SandboxPages != nil)}, err
 	}
 }
 

@@ -40,8 +40,7 @@ const (
 )
 
 // Outcomes lists all outcomes of a webhook event.
-var Outcomes = []string{string(reconcile.Done), string(reconcile.Duplicate), string(reconcile.Irrelevant), badSignature,
-	malformed, failed}
+var Outcomes = []string{reconcile.Done, reconcile.Irrelevant, badSignature, malformed, failed}
 
 func (w *Webhook) serve(g *gin.Context) (web.Reply, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(g.Writer, g.Request.Body, api.MaxWebhookEvent))
@@ -79,13 +78,13 @@ func (w *Webhook) reject(ctx context.Context, err error) error {
 
 // Receive handles an event and counts the outcome.
 func (w *Webhook) Receive(ctx context.Context, e subscription.Event) (outcome string, err error) {
-	done, err := w.HandleEvent(ctx, e)
+	outcome, err = w.HandleEvent(ctx, e)
 	if err != nil {
 		w.Count(failed)
 		return failed, err
 	}
-	w.Count(string(done))
+	w.Count(outcome)
 	w.Log.InfoContext(ctx, "webhook event processed", "event_id", e.ID, "event_type", e.Type,
-		"subscription_id", e.Subscription, "outcome", string(done))
-	return string(done), nil
+		"subscription_id", e.Subscription, "outcome", outcome)
+	return outcome, nil
 }

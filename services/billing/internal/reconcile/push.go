@@ -13,34 +13,31 @@ import (
 	"opportunity.internal/services/billing/internal/store"
 )
 
-const (
-	// pushInterval is the time between scans of the outbox while pushes are pending.
-	pushInterval = time.Second
-	// idleInterval is that time while none is: a replica that stopped may have left one.
-	idleInterval = 5 * time.Second
+// PushInterval is the time between scans of the outbox, and to the next push after an outage.
+const PushInterval = time.Second
 
+const (
 	batchSize   = 100
 	pushTimeout = 3 * time.Second
-	maxBackoff  = 10 * time.Second // short, so that pushes resume soon after an outage
+	// rejectedRetry is for an account whose entitlement authquota rejects.
+	rejectedRetry = 10 * time.Second
 	// unknownAccountRetry is for accounts that authquota does not have. They may reappear when a
 	// backup is restored, or never.
 	unknownAccountRetry = time.Hour
 )
 
-// PushOutcome is the result of one push, as counted in metrics.
-type PushOutcome string
-
+// Outcomes of one push, as counted in metrics.
 const (
-	Accepted       PushOutcome = "accepted"
-	UnknownAccount PushOutcome = "unknown_account"
-	Failed         PushOutcome = "failed"
+	Accepted       = "accepted"
+	UnknownAccount = "unknown_account"
+	Failed         = "failed"
 )
 
 // PushOutcomes lists all outcomes.
-var PushOutcomes = []PushOutcome{Accepted, UnknownAccount, Failed}
+var PushOutcomes = []string{Accepted, UnknownAccount, Failed}
 
-// Pusher is the background worker that delivers entitlements to authquota. The store is the outbox:
-// it keeps every change until authquota has acknowledged it. Create it with NewPusher.
+// Pusher delivers entitlements to authquota. The store is the outbox: it keeps every change until
+// authquota has acknowledged it.
 //
 // Each push carries the whole entitlement and its version, and authquota ignores versions that are
 // not greater than its own. Delivering twice is therefore harmless, whether because a reply was
@@ -49,92 +46,35 @@ var PushOutcomes = []PushOutcome{Accepted, UnknownAccount, Failed}
 type Pusher struct {
 	Store      *store.Store
 	Put        func(ctx context.Context, path string, in, out any) error // sends a request to authquota
-	Held       func(ctx context.Context) bool                            // reports whether nothing may be pushed now
 	Now        func() time.Time
 	Log        *slog.Logger
-	Count      func(PushOutcome)
-	SetPending func(pending int)
-
-	wake    chan string
-	pending int // after the latest Deliver
+	Count      func(outcome string)
+	SetPending func(pending float64)
 }
 
-// NewPusher returns a Pusher with the fields of p. Every exported field must be set.
-func NewPusher(p Pusher) *Pusher {
-	p.wake = make(chan string, 256)
-	return &p
-}
-
-// Wake requests an immediate push for account. It never blocks: if the queue is full, the next scan
-// finds the push.
-func (p *Pusher) Wake(account string) {
-	select {
-	case p.wake <- account:
-	default:
-	}
-}
-
-// Run delivers pushes after each Wake and at each interval until ctx ends. It logs the start and
-// the end of an outage once.
-func (p *Pusher) Run(ctx context.Context) error {
-	for failing, account := false, ""; ; {
-		delivered, err := p.Deliver(ctx, account)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil && !failing:
-			p.Log.ErrorContext(ctx, "entitlement push failing, will retry", "error", err.Error())
-			failing = true
-		case failing && delivered:
-			p.Log.InfoContext(ctx, "entitlement push recovered")
-			failing = false
-		}
-		pause := pushInterval
-		if p.pending == 0 && err == nil {
-			pause = idleInterval
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case account = <-p.wake:
-		case <-time.After(pause):
-			account = ""
-		}
-	}
-}
-
-// Deliver pushes what is due for one account or, if account is empty, for all. A failure that
-// concerns one account does not stop the others; Deliver returns an error if authquota or the
-// database is unavailable. delivered is false if nothing could be tried because every pending push
-// is postponed, which says nothing about an outage.
-func (p *Pusher) Deliver(ctx context.Context, account string) (delivered bool, err error) {
-	// also if a push fails: the metric matters most during an outage
-	if err = p.countPending(ctx); err != nil || p.pending == 0 || p.Held(ctx) {
-		return err == nil && p.pending == 0, err
-	}
-	due, err := p.Store.Due(ctx, account, batchSize)
+// Deliver pushes what is due. A failure that concerns one account does not stop the others; Deliver
+// returns an error if authquota or the database is unavailable.
+func (p *Pusher) Deliver(ctx context.Context) error {
+	due, err := p.Store.Due(ctx, batchSize)
 	for _, e := range due {
 		if err == nil {
 			err = p.push(ctx, e)
 		}
 	}
-	err = errors.Join(err, p.countPending(ctx))
-	return err == nil && (len(due) > 0 || p.pending == 0), err
-}
-
-func (p *Pusher) countPending(ctx context.Context) error {
-	n, err := p.Store.CountPending(ctx)
-	if err == nil {
-		p.pending = n
-		p.SetPending(n)
+	pending, countErr := p.Store.CountPending(ctx) // also after an error: the metric matters most during an outage
+	if countErr == nil {
+		p.SetPending(float64(pending))
 	}
-	return err
+	return errors.Join(err, countErr)
 }
 
 func (p *Pusher) push(ctx context.Context, e store.Push) error {
 	pushCtx, cancel := context.WithTimeout(ctx, pushTimeout)
 	err := p.Put(pushCtx, "/internal/v1/entitlements/"+url.PathEscape(e.Account), e.Entitlement, nil)
 	cancel()
+	postpone := func(by time.Duration) error {
+		return p.Store.Postpone(ctx, e.Account, e.Entitlement.Version, p.Now().Add(by))
+	}
 	log := p.Log.With("account_id", e.Account, "version", e.Entitlement.Version)
 	status := new(peer.StatusError)
 	switch errors.As(err, &status); {
@@ -148,23 +88,14 @@ func (p *Pusher) push(ctx context.Context, e store.Push) error {
 		return p.Store.MarkPushed(ctx, e.Account, e.Entitlement.Version) // nothing is paid, so there is nothing to deliver
 	case status.Status == http.StatusNotFound:
 		p.Count(UnknownAccount)
-		if e.Failures == 0 {
-			log.WarnContext(ctx, "entitlement push postponed: paid account unknown to authquota")
-		}
-		return p.Store.Postpone(ctx, e.Account, e.Entitlement.Version, p.Now().Add(unknownAccountRetry))
+		log.WarnContext(ctx, "entitlement push postponed: paid account unknown to authquota")
+		return postpone(unknownAccountRetry)
 	}
 	p.Count(Failed)
-	postponeErr := p.Store.Postpone(ctx, e.Account, e.Entitlement.Version, p.Now().Add(backoff(e.Failures)))
 	if unavailable := new(problem.Error); errors.As(err, &unavailable) {
-		return errors.Join(err, postponeErr) // the other accounts would fail too
+		// The others would fail too. They are first the next time, in case it is about this account.
+		return errors.Join(err, postpone(PushInterval))
 	}
-	log.WarnContext(ctx, "entitlement push rejected by authquota, will retry", "attempt", e.Failures+1, "error",
-		err.Error())
-	return postponeErr
-}
-
-// backoff returns the delay after a number of earlier failures: half a second, doubling up to
-// maxBackoff.
-func backoff(failures int) time.Duration {
-	return min(500*time.Millisecond<<min(failures, 8), maxBackoff)
+	log.WarnContext(ctx, "entitlement push rejected by authquota, will retry", "error", err.Error())
+	return postpone(rejectedRetry)
 }

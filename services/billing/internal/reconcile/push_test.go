@@ -26,14 +26,13 @@ type pushTest struct {
 	t        *testing.T
 	clock    time.Time
 	store    *store.Store
-	pusher   *reconcile.Pusher
-	outcomes map[reconcile.PushOutcome]int
+	outcomes map[string]int
 	pending  int
 
 	entitlements map[string]api.Entitlement
 	err          map[string]error // by account
 	during       func()           // called once during the next push; may be nil
-	held         bool
+	lost         error            // of the reply of the next push, which has an effect
 }
 
 func (p *pushTest) put(_ context.Context, path string, in, _ any) error {
@@ -48,22 +47,25 @@ func (p *pushTest) put(_ context.Context, path string, in, _ any) error {
 	if e.Version > p.entitlements[account].Version {
 		p.entitlements[account] = e
 	}
-	return nil
+	lost := p.lost
+	p.lost = nil
+	return lost
 }
 
 func pushOnBothDatabases(t *testing.T, test func(t *testing.T, p *pushTest)) {
 	schema.OnBothDatabases(t, func(t *testing.T, url string) {
-		p := &pushTest{t: t, clock: now, outcomes: map[reconcile.PushOutcome]int{},
-			entitlements: map[string]api.Entitlement{}, err: map[string]error{}}
-		clock := func() time.Time { return p.clock }
-		p.store = store.New(servicetest.OpenDatabase(t, url), clock)
-		p.pusher = reconcile.NewPusher(reconcile.Pusher{
-			Store: p.store, Put: p.put, Held: func(context.Context) bool { return p.held }, Now: clock,
-			Log:   slog.New(slog.DiscardHandler),
-			Count: func(o reconcile.PushOutcome) { p.outcomes[o]++ }, SetPending: func(n int) { p.pending = n },
-		})
+		p := &pushTest{t: t, clock: now, outcomes: map[string]int{}, entitlements: map[string]api.Entitlement{},
+			err: map[string]error{}}
+		p.store = store.New(servicetest.OpenDatabase(t, url), func() time.Time { return p.clock })
 		test(t, p)
 	})
+}
+
+func (p *pushTest) pusher() *reconcile.Pusher {
+	return &reconcile.Pusher{
+		Store: p.store, Put: p.put, Now: func() time.Time { return p.clock }, Log: slog.New(slog.DiscardHandler),
+		Count: func(outcome string) { p.outcomes[outcome]++ }, SetPending: func(n float64) { p.pending = int(n) },
+	}
 }
 
 // buy makes the account's only subscription paid for a number of months.
@@ -71,18 +73,19 @@ func (p *pushTest) buy(account string, months int) {
 	p.t.Helper()
 	ticket, err := p.store.Ticket(p.t.Context())
 	require.NoError(p.t, err)
-	_, err = p.store.Apply(p.t.Context(), store.Fetched{Ticket: ticket, Cause: store.Cause{Actor: "test"},
-		State: &subscription.State{
-			ID: "sub_" + account, Account: account, Customer: "cus_" + account, Tier: api.Commercial,
-			Paid: &subscription.Payment{Invoice: "in_1", Until: now.AddDate(0, months, 0)},
-		}})
+	_, err = p.store.Apply(p.t.Context(), ticket, store.Cause{Actor: "test"}, subscription.State{
+		ID: "sub_" + account, Account: account, Customer: "cus_" + account, Tier: api.Commercial,
+		Paid: &subscription.Payment{Invoice: "in_1", Until: now.AddDate(0, months, 0)},
+	})
 	require.NoError(p.t, err)
 }
 
-func (p *pushTest) deliver(account string) {
+// deliver delivers what is due after a time, and requires a number of pushes that stay pending.
+func (p *pushTest) deliver(after time.Duration, pending int) {
 	p.t.Helper()
-	_, err := p.pusher.Deliver(p.t.Context(), account)
-	require.NoError(p.t, err)
+	p.clock = p.clock.Add(after)
+	require.NoError(p.t, p.pusher().Deliver(p.t.Context()))
+	require.Equal(p.t, pending, p.pending)
 }
 
 // requirePaid asserts that authquota has the account as paid for a number of months.
@@ -93,7 +96,7 @@ func (p *pushTest) requirePaid(account string, months int) {
 }
 
 // An account that authquota does not have or rejects does not block the others. Its push is retried
-// later; a new change is pushed immediately.
+// later; a new change is pushed immediately. Once nothing is paid for, an unknown account needs none.
 func TestFailingAccountDoesNotBlockOthers(t *testing.T) {
 	pushOnBothDatabases(t, func(t *testing.T, p *pushTest) {
 		p.err["acc_gone"] = &peer.StatusError{Status: http.StatusNotFound}
@@ -101,42 +104,37 @@ func TestFailingAccountDoesNotBlockOthers(t *testing.T) {
 		for _, account := range []string{"acc_bad", "acc_gone", "acc_good"} {
 			p.buy(account, 1)
 		}
-		p.deliver("")
+		p.deliver(0, 2)
 		p.requirePaid("acc_good", 1)
-		require.Equal(t, map[reconcile.PushOutcome]int{reconcile.Accepted: 1, reconcile.UnknownAccount: 1,
-			reconcile.Failed: 1}, p.outcomes)
-		require.Equal(t, 2, p.pending)
+		require.Equal(t, map[string]int{reconcile.Accepted: 1, reconcile.UnknownAccount: 1, reconcile.Failed: 1}, p.outcomes)
 
-		p.deliver("")
+		p.deliver(9*time.Second, 2)
 		require.Equal(t, 1, p.outcomes[reconcile.Failed], "not before its retry time")
 		delete(p.err, "acc_bad")
-		p.clock = p.clock.Add(10 * time.Second)
-		p.deliver("")
+		p.deliver(time.Second, 1)
 		p.requirePaid("acc_bad", 1)
 		require.Equal(t, 1, p.outcomes[reconcile.UnknownAccount], "an unknown account is retried hourly")
-
 		p.buy("acc_gone", 2)
-		p.deliver("")
+		p.deliver(0, 1)
 		require.Equal(t, 2, p.outcomes[reconcile.UnknownAccount], "a change is pushed immediately")
-		delete(p.err, "acc_gone")
-		p.clock = p.clock.Add(time.Hour)
-		p.deliver("")
-		p.requirePaid("acc_gone", 2)
-		require.Zero(t, p.pending)
+		p.deliver(time.Hour, 1)
+		require.Equal(t, 3, p.outcomes[reconcile.UnknownAccount])
+		p.deliver(now.AddDate(0, 3, 0).Sub(now), 0)
 	})
 }
 
+// In an outage, one push is tried at a time, of each account in turn: the cause may be one of them.
 func TestPushesResumeAfterOutage(t *testing.T) {
 	pushOnBothDatabases(t, func(t *testing.T, p *pushTest) {
 		p.err["acc_1"] = problem.Unavailable(errors.New("connection refused"))
 		p.buy("acc_1", 1)
-		_, err := p.pusher.Deliver(t.Context(), "")
-		require.Error(t, err, "an outage affects every account")
+		require.Error(t, p.pusher().Deliver(t.Context()))
+		p.buy("acc_2", 1)
+		p.clock = p.clock.Add(reconcile.PushInterval)
+		require.Error(t, p.pusher().Deliver(t.Context()), "an outage affects every account")
+		p.requirePaid("acc_2", 1)
 		delete(p.err, "acc_1")
-		p.deliver("acc_1")
-		require.Equal(t, 1, p.pending, "not before its retry time")
-		p.clock = p.clock.Add(10 * time.Second)
-		p.deliver("acc_1")
+		p.deliver(reconcile.PushInterval, 0)
 		p.requirePaid("acc_1", 1)
 	})
 }
@@ -145,56 +143,35 @@ func TestChangeDuringPushStaysPending(t *testing.T) {
 	pushOnBothDatabases(t, func(t *testing.T, p *pushTest) {
 		p.buy("acc_1", 1)
 		p.during = func() { p.buy("acc_1", 2) }
-		p.deliver("acc_1")
-		require.Equal(t, 1, p.pending)
-		p.deliver("")
+		p.deliver(0, 1)
+		p.deliver(0, 0)
 		p.requirePaid("acc_1", 2)
-		require.Zero(t, p.pending)
 	})
 }
 
-func TestNothingIsPushedWhileHeld(t *testing.T) {
-	pushOnBothDatabases(t, func(t *testing.T, p *pushTest) {
-		p.buy("acc_1", 1)
-		p.held = true
-		p.deliver("")
-		require.Empty(t, p.entitlements)
-		require.Equal(t, 1, p.pending)
-		p.held = false
-		p.deliver("")
-		p.requirePaid("acc_1", 1)
-	})
-}
-
-// authquota has applied an entitlement, but its reply is lost, and the process ends. The next one
-// pushes again, which changes nothing.
+// authquota has applied an entitlement, but its reply is lost. It is pushed again, which changes
+// nothing.
 func TestLostReplyIsPushedAgain(t *testing.T) {
 	pushOnBothDatabases(t, func(t *testing.T, p *pushTest) {
 		p.buy("acc_1", 1)
-		lost := reconcile.NewPusher(*p.pusher)
-		lost.Put = func(ctx context.Context, path string, in, out any) error {
-			return errors.Join(p.put(ctx, path, in, out), problem.Unavailable(errors.New("connection reset")))
-		}
-		_, err := lost.Deliver(t.Context(), "")
-		require.Error(t, err)
+		p.lost = problem.Unavailable(errors.New("connection reset"))
+		require.Error(t, p.pusher().Deliver(t.Context()))
 		p.requirePaid("acc_1", 1)
 		require.Equal(t, 1, p.pending)
-		p.clock = p.clock.Add(time.Minute)
-		p.deliver("")
+		p.deliver(time.Minute, 0)
 		p.requirePaid("acc_1", 1)
-		require.Zero(t, p.pending)
 	})
 }
 
-// An account that authquota does not have needs no push once nothing is paid for.
-func TestNothingIsPendingForUnknownAccountsThatHavePaidNothing(t *testing.T) {
+// A purchase does not wait until all entitlements are pushed again.
+func TestNewestChangeIsPushedFirst(t *testing.T) {
 	pushOnBothDatabases(t, func(t *testing.T, p *pushTest) {
-		p.err["acc_1"] = &peer.StatusError{Status: http.StatusNotFound}
-		p.buy("acc_1", 1)
-		p.deliver("")
-		require.Equal(t, 1, p.pending)
-		p.clock = now.AddDate(0, 2, 0)
-		p.deliver("")
-		require.Zero(t, p.pending)
+		for _, account := range []string{"acc_1", "acc_3", "acc_2"} {
+			p.clock = p.clock.Add(time.Second)
+			p.buy(account, 1)
+		}
+		due, err := p.store.Due(t.Context(), 2)
+		require.NoError(t, err)
+		require.Equal(t, []string{"acc_2", "acc_3"}, []string{due[0].Account, due[1].Account})
 	})
 }

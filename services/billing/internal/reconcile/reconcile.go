@@ -10,8 +10,7 @@
 //
 // Pusher does the same for authquota, whose entitlements become those of the store.
 //
-// If the processor or the database fails, nothing is stored and the event is not marked as
-// processed, so the processor sends it again.
+// If the processor or the database fails, nothing is stored, and the processor sends the event again.
 package reconcile
 
 import (
@@ -32,9 +31,7 @@ type Reconciler struct {
 	Processor subscription.Processor
 	Now       func() time.Time
 	Log       *slog.Logger
-	// OnChange is called after a commit that may have changed the entitlement of account. It may be
-	// nil.
-	OnChange func(account string)
+	OnChange  func() // called after a commit that may have changed an entitlement; may be nil
 }
 
 // Actor is the actor in the audit log when no operator started the reconciliation.
@@ -103,7 +100,6 @@ func (r Reconciler) account(ctx context.Context, actor string, a subscription.Ac
 		return err
 	}
 	if d, different := subscription.EntitlementDifference(a.ID, before, after); different {
-		d.Healed = true
 		report.Differences = append(report.Differences, d)
 	}
 	ids, err := r.Processor.Subscriptions(ctx, a.Customer)
@@ -170,9 +166,5 @@ func corrected(change store.Change, id string) []api.BillingDifference {
 	if change.Before != nil {
 		before = *change.Before
 	}
-	found := subscription.Differences(before, *change.After)
-	for i := range found {
-		found[i].Healed = true
-	}
-	return found
+	return subscription.Differences(before, *change.After)
 }

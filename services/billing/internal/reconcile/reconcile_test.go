@@ -25,7 +25,7 @@ func (s *test) buy(account string) (id string) {
 // pending returns the accounts whose entitlements are pushed.
 func (s *test) pending() (accounts []string) {
 	s.t.Helper()
-	due, err := s.Store.Due(s.t.Context(), "", 100)
+	due, err := s.Store.Due(s.t.Context(), 100)
 	require.NoError(s.t, err)
 	for _, p := range due {
 		accounts = append(accounts, p.Account)

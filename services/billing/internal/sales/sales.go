@@ -21,7 +21,7 @@ type Sales struct{ reconcile.Reconciler }
 
 // Checkout returns the URL where the account buys the plan. An account that already has the plan
 // gets the portal instead, because it would pay twice for the same time.
-func (s Sales) Checkout(ctx context.Context, req api.CheckoutRequest) (url string, err error) {
+func (s Sales) Checkout(ctx context.Context, req api.ProcessorRequest) (url string, err error) {
 	url, account, err := s.checkout(ctx, req)
 	if !errors.Is(err, subscription.ErrNoCustomer) {
 		return url, err
@@ -33,7 +33,7 @@ func (s Sales) Checkout(ctx context.Context, req api.CheckoutRequest) (url strin
 	return url, err
 }
 
-func (s Sales) checkout(ctx context.Context, req api.CheckoutRequest) (url string, account subscription.Account,
+func (s Sales) checkout(ctx context.Context, req api.ProcessorRequest) (url string, account subscription.Account,
 	err error) {
 	// The attempt is read before the subscriptions. A purchase made in between uses this attempt's
 	// session, so it cannot be paid again.
@@ -120,7 +120,7 @@ func (s Sales) deleteCustomer(ctx context.Context, account subscription.Account)
 
 // Portal returns the URL where the account changes its card and reads its invoices. It returns
 // not_found if the account is not a customer.
-func (s Sales) Portal(ctx context.Context, req api.PortalRequest) (url string, err error) {
+func (s Sales) Portal(ctx context.Context, req api.ProcessorRequest) (url string, err error) {
 	account, err := s.Store.Account(ctx, req.Account)
 	if err != nil {
 		return "", err

@@ -22,7 +22,7 @@ import (
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
-var request = api.CheckoutRequest{Account: "acc_1", Email: "ada@example.org",
+var request = api.ProcessorRequest{Account: "acc_1", Email: "ada@example.org",
 	ReturnURL: sandboxtest.PublicURL + "/account/plan"}
 
 // testSales sells through the sandbox, with a clock that the test sets.
@@ -222,7 +222,7 @@ func TestCancelEndedSubscription(t *testing.T) {
 func TestPortal(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *testSales) {
 		portal := func() (string, error) {
-			return s.Portal(t.Context(), api.PortalRequest{Account: "acc_1", ReturnURL: request.ReturnURL})
+			return s.Portal(t.Context(), api.ProcessorRequest{Account: "acc_1", ReturnURL: request.ReturnURL})
 		}
 		_, err := portal()
 		require.Equal(t, problem.NotFound, problem.Of(err).Code, "not a customer yet")

@@ -37,78 +37,57 @@ func (r subscriptionRow) state() (s subscription.State, err error) {
 	return s, err
 }
 
-// Apply stores a fetched state and everything derived from it in one transaction. It locks the
-// accounts involved before it reads the stored state, so a second concurrent change to an account
-// sees the first.
-func (s *Store) Apply(ctx context.Context, f Fetched) (change Change, err error) {
+// Apply stores a state of the processor, which was read after ticket was taken, and everything
+// derived from it in one transaction. It locks the accounts involved before it reads the stored
+// state, so a second concurrent change to an account sees the first.
+func (s *Store) Apply(ctx context.Context, ticket int64, cause Cause, state subscription.State) (change Change,
+	err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		change = Change{}
-		if f.Cause.Event != "" {
-			claimed, err := claimEvent(tx, f.Cause.Event, now)
-			if err != nil {
-				return err
-			}
-			if !claimed {
-				change.Duplicate = true
-				return nil
-			}
-		}
-		if f.State == nil {
-			return nil
-		}
-		return applyState(tx, now, f, &change)
+		change, err = apply(tx, now, ticket, cause, state)
+		return err
 	})
 	return change, err
 }
 
-// claimEvent marks the event as processed by tx and reports whether it was unprocessed before. It
-// waits for a concurrent claim of the same event, and succeeds if that transaction rolls back.
-func claimEvent(tx *gorm.DB, event string, now time.Time) (claimed bool, err error) {
-	result := tx.Exec("INSERT INTO events (id, received_at) VALUES (?, ?) ON CONFLICT (id) DO NOTHING", event,
-		database.Micros(now))
-	return result.RowsAffected == 1, result.Error
-}
-
-func applyState(tx *gorm.DB, now time.Time, f Fetched, change *Change) error {
-	state := *f.State
+func apply(tx *gorm.DB, now time.Time, ticket int64, cause Cause, state subscription.State) (change Change, err error) {
 	accounts, err := lockOwners(tx, now, &state)
 	if err != nil || state.Account == "" {
-		return err
+		return change, err
 	}
 	change.Account = state.Account
 	row, err := findSubscription(tx, state.ID)
 	switch {
 	case err != nil:
-		return err
+		return change, err
 	case row != nil && !slices.Contains(accounts, row.Account):
-		return problem.Unavailable(errAccountChanged)
+		return change, problem.Unavailable(errAccountChanged)
 	case row != nil:
 		stored, err := row.state()
 		if err != nil {
-			return err
+			return change, err
 		}
-		change.Before, change.Stale = &stored, row.Asked >= f.Ticket
+		change.Before, change.Stale = &stored, row.Asked >= ticket
 	}
-	if f.Cause.Action != "" {
-		if err := audit(tx, now, f.Cause.Actor, f.Cause.Action, state.ID,
-			map[string]any{"account": state.Account}); err != nil {
-			return err
+	if cause.Action != "" {
+		detail := map[string]any{"account": state.Account}
+		if err := audit(tx, now, cause.Actor, cause.Action, state.ID, detail); err != nil {
+			return change, err
 		}
 	}
 	if change.Stale {
 		change.After = change.Before
-		return nil
+		return change, nil
 	}
 	change.After = &state
-	if err := saveState(tx, now, f, state, change.Before); err != nil {
-		return err
+	if err := saveState(tx, now, ticket, cause, state, change.Before); err != nil {
+		return change, err
 	}
 	for _, account := range accounts {
-		if _, _, err := updateEntitlement(tx, now, f.Cause, account); err != nil {
-			return err
+		if _, _, err := updateEntitlement(tx, now, cause, account); err != nil {
+			return change, err
 		}
 	}
-	return nil
+	return change, nil
 }
 
 // lockOwners sets state.Account, if the processor did not, from the stored customer or the stored
@@ -158,18 +137,19 @@ func accountOf(tx *gorm.DB, customer string) (string, error) {
 }
 
 // saveState stores a state and its ticket. An unchanged state only gets the new ticket.
-func saveState(tx *gorm.DB, now time.Time, f Fetched, state subscription.State, before *subscription.State) error {
+func saveState(tx *gorm.DB, now time.Time, ticket int64, cause Cause, state subscription.State,
+	before *subscription.State) error {
 	encoded, err := json.Marshal(state)
 	if err != nil {
 		return err
 	}
 	if before != nil && subscription.Equal(*before, state) {
-		return tx.Exec("UPDATE subscriptions SET asked = ? WHERE id = ?", f.Ticket, state.ID).Error
+		return tx.Exec("UPDATE subscriptions SET asked = ? WHERE id = ?", ticket, state.ID).Error
 	}
 	err = tx.Exec(`INSERT INTO subscriptions (id, account, customer, state, asked, changed_at) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET account = excluded.account, customer = excluded.customer, state = excluded.state,
 			asked = excluded.asked, changed_at = excluded.changed_at`,
-		state.ID, state.Account, state.Customer, string(encoded), f.Ticket, database.Micros(now)).Error
+		state.ID, state.Account, state.Customer, string(encoded), ticket, database.Micros(now)).Error
 	if err != nil {
 		return err
 	}
@@ -188,8 +168,8 @@ func saveState(tx *gorm.DB, now time.Time, f Fetched, state subscription.State, 
 	if _, err := addChange(tx, now, 0); err != nil {
 		return err
 	}
-	return audit(tx, now, f.Cause.Actor, "subscription.change", state.ID,
-		withEvent(f.Cause, map[string]any{"account": state.Account, "state": state}))
+	return audit(tx, now, cause.Actor, "subscription.change", state.ID,
+		withEvent(cause, map[string]any{"account": state.Account, "state": state}))
 }
 
 // purchaseFinished reports whether the purchase attempt behind a subscription is over: it was paid,
@@ -201,21 +181,4 @@ func withEvent(cause Cause, detail map[string]any) map[string]any {
 		detail["event"] = cause.Event
 	}
 	return detail
-}
-
-// EventProcessed reports whether a webhook event was processed before.
-func (s *Store) EventProcessed(ctx context.Context, event string) (bool, error) {
-	var n int64
-	err := s.db.WithContext(ctx).Raw("SELECT count(*) FROM events WHERE id = ?", event).Scan(&n).Error
-	return n > 0, database.Outage(err)
-}
-
-// eventRetention is the age at which processed events are deleted. Processors stop resending long
-// before that.
-const eventRetention = 60 * 24 * time.Hour
-
-// DeleteOldEvents deletes processed events older than 60 days.
-func (s *Store) DeleteOldEvents(ctx context.Context) error {
-	return database.Outage(s.db.WithContext(ctx).
-		Exec("DELETE FROM events WHERE received_at < ?", database.Micros(s.now().Add(-eventRetention))).Error)
 }

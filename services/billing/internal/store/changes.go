@@ -71,7 +71,7 @@ func (s *Store) PassLostChanges(ctx context.Context, operator string) error {
 			return err
 		}
 		return errors.Join(
-			tx.Exec("UPDATE entitlements SET version = ?, push_at = ?, push_failures = 0 WHERE version > 0", sequence, dueNow).
+			tx.Exec("UPDATE entitlements SET version = ?, push_at = ? WHERE version > 0", sequence, dueNow).
 				Error,
 			audit(tx, now, operator, "database.accept", "billing", map[string]any{"lostUpTo": lost}))
 	})
@@ -85,7 +85,7 @@ func (s *Store) PushAgain(ctx context.Context, generation string) (again bool, e
 		if again = done.RowsAffected > 0; done.Error != nil || !again {
 			return done.Error
 		}
-		return tx.Exec("UPDATE entitlements SET push_at = ?, push_failures = 0 WHERE version > 0", dueNow).Error
+		return tx.Exec("UPDATE entitlements SET push_at = ? WHERE version > 0", dueNow).Error
 	})
 	return again, err
 }

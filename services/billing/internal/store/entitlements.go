@@ -13,16 +13,12 @@ import (
 )
 
 type entitlementRow struct {
-	Account       string `gorm:"primaryKey"`
-	Tier          string
-	PaidUntil     *int64
-	Renews        bool
-	Trouble       string
-	Version       int64
-	PushedVersion int64
-	PushAt        *int64
-	PushFailures  int
-	ChangedAt     int64
+	Account   string `gorm:"primaryKey"`
+	Tier      string
+	PaidUntil *int64
+	Renews    bool
+	Trouble   string
+	Version   int64
 }
 
 func (entitlementRow) TableName() string { return "entitlements" }
@@ -38,8 +34,8 @@ func (r entitlementRow) entitlement() api.Entitlement {
 // transaction locks the whole database.
 func lockAccount(tx *gorm.DB, account string, now time.Time) error {
 	err := tx.Exec(`INSERT INTO entitlements
-			(account, tier, paid_until, renews, trouble, version, pushed_version, push_at, push_failures, changed_at)
-		VALUES (?, ?, NULL, ?, '', 0, 0, NULL, 0, ?) ON CONFLICT (account) DO NOTHING`,
+			(account, tier, paid_until, renews, trouble, version, push_at, changed_at)
+		VALUES (?, ?, NULL, ?, '', 0, NULL, ?) ON CONFLICT (account) DO NOTHING`,
 		account, api.BaseTier, false, database.Micros(now)).Error
 	if err != nil {
 		return err
@@ -81,7 +77,7 @@ func updateEntitlement(tx *gorm.DB, now time.Time, cause Cause, account string) 
 		return before, after, err
 	}
 	err = tx.Exec(`UPDATE entitlements SET tier = ?, paid_until = ?, renews = ?, trouble = ?, version = ?,
-			push_at = ?, push_failures = 0, changed_at = ? WHERE account = ?`,
+			push_at = ?, changed_at = ? WHERE account = ?`,
 		after.Tier, microsOrNil(after.PaidUntil), after.Renews, after.Trouble, after.Version, dueNow,
 		database.Micros(now), account).Error
 	if err != nil {
@@ -109,36 +105,32 @@ func loadStates(tx *gorm.DB, account string) ([]subscription.State, error) {
 	return states, nil
 }
 
-// Due returns at most limit pushes that are due, oldest first, of one account or, if account is
-// empty, of all.
-func (s *Store) Due(ctx context.Context, account string, limit int) ([]Push, error) {
-	q := s.db.WithContext(ctx).Where("push_at <= ?", database.Micros(s.now())).Order("push_at, account").Limit(limit)
-	if account != "" {
-		q = q.Where("account = ?", account)
-	}
+// Due returns at most limit pushes that are due. Those that were never postponed come first, and of
+// these the newest changes, so that a purchase does not wait for a push of all entitlements.
+func (s *Store) Due(ctx context.Context, limit int) ([]Push, error) {
 	var rows []entitlementRow
-	err := q.Find(&rows).Error
+	err := s.db.WithContext(ctx).Where("push_at <= ?", database.Micros(s.now())).
+		Order("push_at, changed_at DESC, account").Limit(limit).Find(&rows).Error
 	due := make([]Push, len(rows))
 	for i, r := range rows {
-		due[i] = Push{Account: r.Account, Entitlement: r.entitlement(), Failures: r.PushFailures}
+		due[i] = Push{Account: r.Account, Entitlement: r.entitlement()}
 	}
 	return due, database.Outage(err)
 }
 
 // MarkPushed records that authquota has acknowledged a version. A later version stays pending.
 func (s *Store) MarkPushed(ctx context.Context, account string, version int64) error {
-	return database.Outage(s.db.WithContext(ctx).Exec(`UPDATE entitlements SET
-			pushed_version = CASE WHEN pushed_version < ? THEN ? ELSE pushed_version END,
-			push_at = CASE WHEN version = ? THEN NULL ELSE push_at END, push_failures = 0
-		WHERE account = ? AND version >= ?`, version, version, version, account, version).Error)
+	return s.setPushAt(ctx, account, version, nil)
 }
 
-// Postpone records a failed push of a version and sets the time of the next one. It does nothing if
-// there is a later version.
+// Postpone sets the time of the next push of a version. It does nothing if there is a later version.
 func (s *Store) Postpone(ctx context.Context, account string, version int64, at time.Time) error {
-	return database.Outage(s.db.WithContext(ctx).Exec(`UPDATE entitlements
-		SET push_at = ?, push_failures = push_failures + 1
-		WHERE account = ? AND version = ? AND push_at IS NOT NULL`, database.Micros(at), account, version).Error)
+	return s.setPushAt(ctx, account, version, database.Micros(at))
+}
+
+func (s *Store) setPushAt(ctx context.Context, account string, version int64, at any) error {
+	return database.Outage(s.db.WithContext(ctx).
+		Exec("UPDATE entitlements SET push_at = ? WHERE account = ? AND version = ?", at, account, version).Error)
 }
 
 // CountPending returns the number of pending pushes, due or not.

@@ -1,8 +1,8 @@
 // Package store persists customers, purchase attempts, subscription states, entitlements and the
 // outbox of pushes to authquota.
 //
-// One transaction covers a new state, the entitlement derived from it, its pending push, the
-// processed event and the audit log.
+// One transaction covers a new state, the entitlement derived from it, its pending push and the
+// audit log.
 package store
 
 import (

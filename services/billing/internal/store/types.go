@@ -18,28 +18,19 @@ type Attempt struct {
 type Cause struct {
 	Actor  string // an account, an operator or a part of the service
 	Action string // what the actor did; empty if it changed nothing itself
-	Event  string // id of the webhook event, which is marked as processed; empty if there is none
-}
-
-// Fetched is a state read from the processor.
-type Fetched struct {
-	Ticket int64
-	Cause  Cause
-	State  *subscription.State // nil if the processor has no such subscription: only the event is stored
+	Event  string // id of the webhook event; empty if there is none
 }
 
 // Change is the effect of applying a state.
 type Change struct {
-	Duplicate bool                // the event was processed before; nothing was written
-	Stale     bool                // the stored state has a greater ticket and was left unchanged
-	Account   string              // empty if the subscription belongs to no known account
-	Before    *subscription.State // the state stored before; nil if there was none
-	After     *subscription.State // the state stored now; nil if there is none
+	Stale   bool                // the stored state has a greater ticket and was left unchanged
+	Account string              // empty if the subscription belongs to no known account
+	Before  *subscription.State // the state stored before; nil if there was none
+	After   *subscription.State // the state stored now; nil if there is none
 }
 
 // Push is an entitlement that authquota has not acknowledged yet.
 type Push struct {
 	Account     string
 	Entitlement api.Entitlement
-	Failures    int // consecutive failed pushes
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Differences lists the fields in which two states of one subscription differ, for the
-// reconciliation report.
+// reconciliation report. They are healed: after is stored.
 func Differences(before, after State) []api.BillingDifference {
 	old, current := before.fields(), after.fields()
 	var out []api.BillingDifference
@@ -17,6 +17,7 @@ func Differences(before, after State) []api.BillingDifference {
 		if f.value != old[i].value {
 			out = append(out, api.BillingDifference{
 				Account: after.Account, Subscription: after.ID, Field: f.name, Had: old[i].value, Has: f.value,
+				Healed: true,
 			})
 		}
 	}
@@ -26,7 +27,8 @@ func Differences(before, after State) []api.BillingDifference {
 // EntitlementDifference compares two entitlements of an account, ignoring their versions. different
 // is false if they are equal.
 func EntitlementDifference(account string, before, after api.Entitlement) (d api.BillingDifference, different bool) {
-	d = api.BillingDifference{Account: account, Field: "entitlement", Had: describe(before), Has: describe(after)}
+	d = api.BillingDifference{Account: account, Field: "entitlement", Had: describe(before), Has: describe(after),
+		Healed: true}
 	return d, d.Had != d.Has
 }
 

@@ -119,32 +119,16 @@ func TestDerivedEntitlementsAreConsistent(t *testing.T) {
 }
 
 func TestDifferences(t *testing.T) {
-	was := sub("a", 30)
-	require.Empty(t, subscription.Differences(was, sub("a", 30)))
+	was, is := sub("a", 30), sub("a", 60, cancelled, disputed)
 	require.True(t, subscription.Equal(was, sub("a", 30)))
-	is := sub("a", 60, cancelled, disputed)
-	require.Equal(t, []api.BillingDifference{
-		{Account: "acc_1", Subscription: "a", Field: "cancelAtPeriodEnd", Had: "false", Has: "true"},
-		{Account: "acc_1", Subscription: "a", Field: "paidUntil", Had: "2026-12-20T12:00:00Z", Has: "2027-01-19T12:00:00Z"},
-		{Account: "acc_1", Subscription: "a", Field: "disputed", Had: "false", Has: "true"},
-	}, subscription.Differences(was, is))
 	require.False(t, subscription.Equal(was, is))
-}
-
-func TestEntitlementDifference(t *testing.T) {
-	until := day(30)
-	before := api.Entitlement{Tier: api.Commercial, PaidUntil: &until, Renews: true, Version: 1}
-	same := before
-	same.Version = 2
-	_, different := subscription.EntitlementDifference("acc_1", before, same)
-	require.False(t, different, "versions do not count")
-
-	d, different := subscription.EntitlementDifference("acc_1", before,
-		api.Entitlement{Tier: api.Free, Trouble: api.Disputed})
-	require.True(t, different)
-	require.Equal(t, api.BillingDifference{
-		Account: "acc_1", Field: "entitlement", Had: "commercial until 2026-12-20T12:00:00Z, renews", Has: "free, disputed",
-	}, d)
+	difference := func(field, had, has string) api.BillingDifference {
+		return api.BillingDifference{Account: "acc_1", Subscription: "a", Field: field, Had: had, Has: has, Healed: true}
+	}
+	require.Equal(t, []api.BillingDifference{
+		difference("cancelAtPeriodEnd", "false", "true"),
+		difference("paidUntil", "2026-12-20T12:00:00Z", "2027-01-19T12:00:00Z"), difference("disputed", "false", "true"),
+	}, subscription.Differences(was, is))
 }
 
 func TestAccountSummary(t *testing.T) {

@@ -112,7 +112,7 @@ func (s *Service) Operate(r *http.Request, actor string) (Response, error) {
 	}
 	switch resp.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		err = peer.TokenError{Caller: peer.Gateway, Peer: s.name}
+		err = peer.RejectedToken(peer.Gateway, s.name)
 	case http.StatusSwitchingProtocols:
 		err = errors.New("it switched protocols")
 	case http.StatusNotFound:

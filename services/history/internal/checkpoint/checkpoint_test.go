@@ -13,13 +13,14 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"opportunity.internal/services/history/internal/checkpoint"
+	"opportunity.internal/services/history/internal/store"
 )
 
 var seeds = []string{strings.Repeat("01", 32), strings.Repeat("02", 32)}
 
 func keys(t testing.TB, seeds, retired []string) checkpoint.Keys {
 	t.Helper()
-	k, err := checkpoint.ParseKeys(seeds, retired)
+	k, err := checkpoint.Config{SigningKeys: seeds, PublicKeys: retired}.Keys()
 	require.NoError(t, err)
 	return k
 }
@@ -86,13 +87,13 @@ func TestStoredCheckpointMustBeTheSignedOne(t *testing.T) {
 	k := keys(t, seeds[:1], nil)
 	signed, err := k.Sign(example)
 	require.NoError(t, err)
-	c := checkpoint.Checkpoint{Checkpoint: example, Note: signed}
+	c := store.Checkpoint{Origin: example.Origin, Size: example.N, Note: signed}
 	_, err = k.Verified(c)
 	require.NoError(t, err)
-	c.N--
+	c.Size--
 	_, err = k.Verified(c)
 	require.ErrorContains(t, err, "another origin or size")
-	c.N, c.Origin = example.N, "other"
+	c.Size, c.Origin = example.N, "other"
 	_, err = k.Verified(c)
 	require.ErrorContains(t, err, "another origin or size")
 }
@@ -120,13 +121,13 @@ func TestRotatedKeysStayTrusted(t *testing.T) {
 
 func TestErrorsOfInvalidKeysContainNoSeed(t *testing.T) {
 	for _, seed := range []string{"", "0102", strings.Repeat("zz", 32), strings.Repeat("01", 33)} {
-		_, err := checkpoint.ParseKeys([]string{seed}, nil)
+		_, err := checkpoint.Config{SigningKeys: []string{seed}}.Keys()
 		require.ErrorContains(t, err, "32 bytes in hexadecimal")
 		require.True(t, seed == "" || !strings.Contains(err.Error(), seed))
 	}
 	for _, public := range []string{"", "x", "other+0badc0de+AQ==",
 		strings.Replace(keys(t, seeds[:1], nil).Public(example.Origin)[0], "opportunity", "x", 1)} {
-		_, err := checkpoint.ParseKeys(nil, []string{public})
+		_, err := checkpoint.Config{PublicKeys: []string{public}}.Keys()
 		require.ErrorContains(t, err, "is not a public key")
 	}
 	require.ErrorContains(t, checkpoint.Config{PublicKeys: []string{"x"}}.Validate(), "OPPORTUNITY_HISTORY_PUBLIC_KEYS")

@@ -13,6 +13,8 @@ import (
 
 	"filippo.io/torchwood"
 	"golang.org/x/mod/sumdb/note"
+
+	"opportunity.internal/services/history/internal/store"
 )
 
 // Config holds the settings for the keys, the log and its witnesses.
@@ -24,59 +26,43 @@ type Config struct {
 	Threshold   int      `env:"OPPORTUNITY_HISTORY_WITNESS_THRESHOLD" envDefault:"0" doc:"Cosignatures that a checkpoint of the log needs before it is published. 0: those of all witnesses. If fewer witnesses can be reached for half a minute, it is published with theirs."`
 }
 
-// Keys parses the configured keys.
-func (c Config) Keys() (Keys, error) { return ParseKeys(c.SigningKeys, c.PublicKeys) }
-
-// Validate returns an error if a setting is malformed. The error never contains a seed.
+// Validate returns an error that names every malformed setting. The error never contains a seed.
 func (c Config) Validate() error {
-	var errs []error
-	if _, err := c.Keys(); err != nil {
-		errs = append(errs, fmt.Errorf("OPPORTUNITY_HISTORY_SIGNING_KEY, OPPORTUNITY_HISTORY_PUBLIC_KEYS: %w", err))
-	}
-	if strings.ContainsFunc(c.LogName, func(r rune) bool { return unicode.IsSpace(r) || r == '+' }) {
-		errs = append(errs, fmt.Errorf("OPPORTUNITY_HISTORY_LOG_NAME: %q has a space or a plus sign: use a host and a "+
-			"path such as api.example.com/opportunity-history", c.LogName))
-	}
-	witnesses, err := c.witnesses()
-	if err != nil {
-		errs = append(errs, fmt.Errorf("OPPORTUNITY_HISTORY_WITNESSES: %w", err))
-	}
-	if c.Threshold < 0 || c.Threshold > len(witnesses) && err == nil {
-		errs = append(errs, fmt.Errorf("OPPORTUNITY_HISTORY_WITNESS_THRESHOLD: %d is not between 0 and the number of "+
-			"witnesses, %d", c.Threshold, len(witnesses)))
-	}
-	return errors.Join(errs...)
-}
-
-func (c Config) witnesses() (all []Witness, err error) {
-	for _, text := range c.Witnesses {
-		w, err := ParseWitness(text)
-		if err != nil {
-			return nil, err
-		}
-		if slices.ContainsFunc(all, func(other Witness) bool { return other.Name() == w.Name() }) {
-			return nil, fmt.Errorf("two witnesses are named %s", w.Name())
-		}
-		all = append(all, w)
-	}
-	return all, nil
+	_, err := c.Log(nil, "")
+	return err
 }
 
 // Log returns the log with the settings. The caller must set its functions. publicURL is that of
-// the gateway.
-func (c Config) Log(store Store, publicURL string) (l Log, err error) {
-	l = Log{Store: store, Name: c.LogName, Threshold: cmp.Or(c.Threshold, len(c.Witnesses))}
+// the gateway. The error names every malformed setting, and never contains a seed.
+func (c Config) Log(s *store.Store, publicURL string) (l Log, err error) {
+	l = Log{Store: s, Name: c.LogName, Threshold: cmp.Or(c.Threshold, len(c.Witnesses))}
+	var errs []error
 	if l.Keys, err = c.Keys(); err != nil {
-		return l, err
-	}
-	if l.Witnesses, err = c.witnesses(); err != nil {
-		return l, err
+		errs = append(errs, fmt.Errorf("OPPORTUNITY_HISTORY_SIGNING_KEY, OPPORTUNITY_HISTORY_PUBLIC_KEYS: %w", err))
 	}
 	if l.Name == "" {
 		_, address, _ := strings.Cut(publicURL, "://")
 		l.Name = strings.TrimSuffix(address, "/") + "/opportunity-history"
 	}
-	return l, nil
+	if strings.ContainsFunc(c.LogName, func(r rune) bool { return unicode.IsSpace(r) || r == '+' }) {
+		errs = append(errs, fmt.Errorf("OPPORTUNITY_HISTORY_LOG_NAME: %q has a space or a plus sign: use a host and a "+
+			"path such as api.example.com/opportunity-history", c.LogName))
+	}
+	for _, text := range c.Witnesses {
+		w, err := ParseWitness(text)
+		if err == nil && slices.ContainsFunc(l.Witnesses, func(other Witness) bool { return other.Name() == w.Name() }) {
+			err = fmt.Errorf("two witnesses are named %s", w.Name())
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("OPPORTUNITY_HISTORY_WITNESSES: %w", err))
+		}
+		l.Witnesses = append(l.Witnesses, w)
+	}
+	if c.Threshold < 0 || c.Threshold > len(c.Witnesses) {
+		errs = append(errs, fmt.Errorf("OPPORTUNITY_HISTORY_WITNESS_THRESHOLD: %d is not between 0 and the number of "+
+			"witnesses, %d", c.Threshold, len(c.Witnesses)))
+	}
+	return l, errors.Join(errs...)
 }
 
 // Keys holds the Ed25519 keys of the history: at most one that signs, and every trusted one. The
@@ -86,11 +72,10 @@ type Keys struct {
 	trusted []ed25519.PublicKey
 }
 
-// ParseKeys parses the seeds of Ed25519 signing keys, each 32 bytes in hexadecimal, newest first,
-// and the public keys of retired signing keys, under any name. The first seed signs; all keys are
-// trusted. The error never contains a seed.
-func ParseKeys(seeds, retired []string) (k Keys, err error) {
-	for _, text := range seeds {
+// Keys parses the configured keys. The first seed signs; all keys are trusted. The error never
+// contains a seed.
+func (c Config) Keys() (k Keys, err error) {
+	for _, text := range c.SigningKeys {
 		seed, err := hex.DecodeString(strings.TrimSpace(text))
 		if err != nil || len(seed) != ed25519.SeedSize {
 			return Keys{}, errors.New("signing key must be 32 bytes in hexadecimal")
@@ -101,7 +86,7 @@ func ParseKeys(seeds, retired []string) (k Keys, err error) {
 		}
 		k.trust(key.Public().(ed25519.PublicKey))
 	}
-	for _, public := range retired {
+	for _, public := range c.PublicKeys {
 		public = strings.TrimSpace(public)
 		if _, err := note.NewVerifier(public); err != nil {
 			return Keys{}, fmt.Errorf("%q is not a public key such as api.example.com/opportunity-history+0badc0de+base64",
@@ -152,42 +137,34 @@ func (k Keys) Sign(c torchwood.Checkpoint) (string, error) {
 // an error unless a trusted key signed it.
 func (k Keys) Open(signed string) (c Checkpoint, err error) {
 	origin, _, _ := strings.Cut(signed, "\n")
-	policies := make([]torchwood.Policy, len(k.trusted))
-	for i, public := range k.Public(origin) {
-		v, err := note.NewVerifier(public)
-		if err != nil {
-			return c, errors.New("not a checkpoint of this log")
+	var trusted []note.Verifier
+	for _, public := range k.Public(origin) {
+		if v, err := note.NewVerifier(public); err == nil { // otherwise the first line is no name of a key
+			trusted = append(trusted, v)
 		}
-		policies[i] = torchwood.SingleVerifierPolicy(v)
 	}
-	if len(policies) == 0 {
-		return c, errUnknownKey
+	opened, err := note.Open([]byte(signed), note.VerifierList(trusted...))
+	if unknown := (*note.UnverifiedNoteError)(nil); errors.As(err, &unknown) {
+		return c, errors.New("no key of this history signed it")
 	}
-	policy := torchwood.ThresholdPolicy(2, torchwood.OriginPolicy(origin), torchwood.ThresholdPolicy(1, policies...))
-	c.Checkpoint, _, err = torchwood.VerifyCheckpoint([]byte(signed), policy)
-	c.Note = signed
-	switch unknown := (*note.UnverifiedNoteError)(nil); {
-	case errors.As(err, &unknown):
-		return c, errUnknownKey
-	case err != nil:
+	if err != nil {
 		return c, fmt.Errorf("the signature is not valid: %w", err)
-	case c.N < 1 || c.Extension != "":
+	}
+	c.Note = signed
+	if c.Checkpoint, err = torchwood.ParseCheckpoint(opened.Text); err != nil || c.N < 1 || c.Extension != "" {
 		return c, errors.New("not a checkpoint of this log")
 	}
 	return c, nil
 }
 
-var errUnknownKey = errors.New("no key of this history signed it")
-
 // Verified returns a stored checkpoint with the signed values.
-func (k Keys) Verified(c Checkpoint) (Checkpoint, error) {
-	signed, err := k.Open(c.Note)
-	if err == nil && (signed.Origin != c.Origin || signed.N != c.N) {
+func (k Keys) Verified(stored store.Checkpoint) (Checkpoint, error) {
+	c, err := k.Open(stored.Note)
+	if err == nil && (c.Origin != stored.Origin || c.N != stored.Size) {
 		err = errors.New("it is of another origin or size")
 	}
 	if err != nil {
-		return c, fmt.Errorf("checkpoint of the first %d events: %w", c.N, err)
+		return c, fmt.Errorf("checkpoint of the first %d events: %w", stored.Size, err)
 	}
-	signed.MadeAt, signed.Cosignatures = c.MadeAt, c.Cosignatures
-	return signed, nil
+	return c, nil
 }

@@ -11,13 +11,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
+	"slices"
 	"time"
 
 	"filippo.io/torchwood"
-	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"opportunity.internal/services/history/internal/event"
+	"opportunity.internal/services/history/internal/store"
 )
 
 // Path is the URL path of the public document about the log.
@@ -27,50 +29,17 @@ const Path = "/.well-known/opportunity-history"
 // never change, have the generation after it.
 const LogPath = Path + "/log"
 
-// Checkpoint is a checkpoint of the log. Only checkpoints of the same origin extend each other.
+// Checkpoint is a verified checkpoint of the log. Only checkpoints of the same origin extend each
+// other.
 type Checkpoint struct {
 	torchwood.Checkpoint
 
-	MadeAt time.Time
-	Note   string // signed by the log
-
-	Cosignatures []note.Signature // of witnesses
-}
-
-// Store holds events, the tree over them, and the checkpoints of the log.
-type Store interface {
-	// Records returns up to limit events with a sequence above after, ordered by sequence.
-	Records(ctx context.Context, after int64, limit int) ([]event.Record, error)
-	// Generation names the generation of the history, which begins when an operator decides about a
-	// loss, and returns the greatest sequence of its events that the catalog has seen. The name is
-	// empty for the first.
-	Generation(ctx context.Context) (name string, covered int64, err error)
-	// NewestCheckpoint returns the newest checkpoint of an origin, or of all if it is empty. It has
-	// size 0 if there is none.
-	NewestCheckpoint(ctx context.Context, origin string) (Checkpoint, error)
-	// PublishedCheckpoint returns the newest checkpoint of an origin that was made before unseen or
-	// has a number of cosignatures of the witnesses. It has size 0 if there is none. A size other
-	// than 0 selects the checkpoint of that size.
-	PublishedCheckpoint(
-		ctx context.Context, origin string, size int64, witnesses []string, threshold int, unseen time.Time,
-	) (Checkpoint, error)
-	// SaveCheckpoint saves a checkpoint with the tiles that grew. It saves nothing and returns
-	// false if the origin has one of the size.
-	SaveCheckpoint(ctx context.Context, c Checkpoint, tiles []tlog.Tile, data [][]byte) (saved bool, err error)
-	// Cosigned returns the names of the witnesses that have cosigned a checkpoint.
-	Cosigned(ctx context.Context, c Checkpoint) ([]string, error)
-	// LastCosigned returns the size of the newest checkpoint of an origin that a witness has
-	// cosigned, 0 if there is none.
-	LastCosigned(ctx context.Context, origin, witness string) (size int64, err error)
-	// Tiles returns the hashes of tiles. It returns ErrNoTile if one is missing or shorter.
-	Tiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error)
-	// SaveCosignature saves the first cosignature of a witness of a checkpoint, in base64.
-	SaveCosignature(ctx context.Context, c Checkpoint, witness, signature string, now time.Time) error
+	Note string // the signed text, with the cosignatures of witnesses if it is published
 }
 
 // Log signs, publishes and proves.
 type Log struct {
-	Store     Store
+	Store     *store.Store
 	Keys      Keys
 	Name      string // origin of the first generation
 	Witnesses []Witness
@@ -82,15 +51,10 @@ type Log struct {
 	Lost func(ctx context.Context) error
 }
 
-// Origin returns the origin of the current generation, and the part of the path that its tiles
-// have. A generation has an origin of its own, because its log does not extend that of the one
-// before: witnesses would reject it for ever.
-func (l Log) Origin(ctx context.Context) (origin, part string, err error) {
-	origin, part, _, err = l.generation(ctx)
-	return origin, part, err
-}
-
-func (l Log) generation(ctx context.Context) (origin, part string, covered int64, err error) {
+// Origin returns the origin of the current generation, the part of the path that its tiles have, and
+// the greatest sequence of its events that the catalog has seen. A generation has an origin of its
+// own, because its log does not extend that of the one before: witnesses would reject it for ever.
+func (l Log) Origin(ctx context.Context) (origin, part string, covered int64, err error) {
 	name, covered, err := l.Store.Generation(ctx)
 	if err != nil || name == "" {
 		return l.Name, "", covered, err
@@ -117,7 +81,7 @@ func (l Log) Sign(ctx context.Context) error {
 
 // signNext signs the next checkpoint, and returns its size, or 0 if there is none to sign.
 func (l Log) signNext(ctx context.Context) (size int64, err error) {
-	origin, _, covered, err := l.generation(ctx)
+	origin, _, covered, err := l.Origin(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -129,7 +93,7 @@ func (l Log) signNext(ctx context.Context) (size int64, err error) {
 	if err != nil || len(records) == 0 && (last.N == 0 || last.Origin == origin) {
 		return 0, err
 	}
-	g := grown{old: l.hashes(ctx, last), fresh: map[int64]tlog.Hash{}, size: last.N}
+	g := grown{old: l.hashes(ctx, last), known: map[int64]tlog.Hash{}, size: last.N}
 	for i := range records {
 		r := &records[i]
 		leaf := r.Leaf()
@@ -141,62 +105,47 @@ func (l Log) signNext(ctx context.Context) (size int64, err error) {
 			return 0, err
 		}
 	}
-	c := Checkpoint{Checkpoint: torchwood.Checkpoint{Origin: origin}, MadeAt: l.Now().UTC().Truncate(time.Microsecond)}
-	c.N = g.size
-	if c.Hash, err = tlog.TreeHash(c.N, g); err != nil {
+	root, err := tlog.TreeHash(g.size, g)
+	if err != nil {
 		return 0, err
 	}
-	if c.Note, err = l.Keys.Sign(c.Checkpoint); err != nil {
+	signed, err := l.Keys.Sign(torchwood.Checkpoint{Origin: origin, Tree: tlog.Tree{N: g.size, Hash: root}})
+	if err != nil {
 		return 0, err
 	}
-	tiles := tlog.NewTiles(torchwood.TileHeight, last.N, c.N)
-	data := make([][]byte, len(tiles))
+	tiles := tlog.NewTiles(torchwood.TileHeight, last.N, g.size)
+	hashes := make([][]byte, len(tiles))
 	for i, t := range tiles {
-		if data[i], err = tlog.ReadTileData(t, g); err != nil {
+		if hashes[i], err = tlog.ReadTileData(t, g); err != nil {
 			return 0, err
 		}
 	}
-	saved, err := l.Store.SaveCheckpoint(ctx, c, tiles, data)
+	c := store.Checkpoint{Origin: origin, Size: g.size, MadeAt: l.Now().UnixMicro(), Note: signed}
+	saved, err := l.Store.SaveCheckpoint(ctx, c, tiles, hashes)
 	if err != nil || !saved {
 		return 0, err
 	}
-	return c.N, nil
+	return g.size, nil
 }
 
 // newest returns the newest checkpoint of an origin, or of all if it is empty. It returns an error
 // if its signature is not valid.
 func (l Log) newest(ctx context.Context, origin string) (Checkpoint, error) {
-	c, err := l.Store.NewestCheckpoint(ctx, origin)
-	if err != nil || c.N == 0 {
-		return c, err
+	c, err := l.Store.NewestCheckpoint(ctx, origin, math.MaxInt64)
+	if err != nil || c.Size == 0 {
+		return Checkpoint{}, err
 	}
 	return l.Keys.Verified(c)
 }
 
 func (l Log) hashes(ctx context.Context, c Checkpoint) tlog.HashReader {
-	return torchwood.TileHashReaderWithContext(ctx, c.Tree, TileReader(l.Store.Tiles))
-}
-
-// TileReader is a torchwood.TileReader of stored tiles, from a function that returns their hashes.
-type TileReader func(ctx context.Context, tiles []tlog.Tile) ([][]byte, error)
-
-// ReadTiles implements torchwood.TileReader.
-func (read TileReader) ReadTiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error) {
-	return read(ctx, tiles)
-}
-
-// SaveTiles implements torchwood.TileReader.
-func (TileReader) SaveTiles([]tlog.Tile, [][]byte) {}
-
-// ReadEndpoint implements torchwood.TileReader.
-func (TileReader) ReadEndpoint(context.Context, string) ([]byte, error) {
-	return nil, errors.ErrUnsupported
+	return torchwood.TileHashReaderWithContext(ctx, c.Tree, l.Store)
 }
 
 // grown is a tree with leaves that are not stored yet. It is a tlog.HashReader.
 type grown struct {
 	old   tlog.HashReader
-	fresh map[int64]tlog.Hash // by stored hash index
+	known map[int64]tlog.Hash // new ones and those that were read, by stored hash index
 	size  int64
 }
 
@@ -206,7 +155,7 @@ func (g *grown) add(leaf []byte) error {
 		return err
 	}
 	for i, h := range hashes {
-		g.fresh[tlog.StoredHashIndex(0, g.size)+int64(i)] = h
+		g.known[tlog.StoredHashIndex(0, g.size)+int64(i)] = h
 	}
 	g.size++
 	return nil
@@ -214,30 +163,26 @@ func (g *grown) add(leaf []byte) error {
 
 // ReadHashes implements tlog.HashReader.
 func (g grown) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
-	out := make([]tlog.Hash, len(indexes))
-	var stored, places []int64
-	for i, index := range indexes {
-		var ok bool
-		if out[i], ok = g.fresh[index]; !ok {
-			stored, places = append(stored, index), append(places, int64(i))
+	unread := slices.DeleteFunc(slices.Clone(indexes), func(index int64) bool { _, ok := g.known[index]; return ok })
+	if len(unread) > 0 {
+		old, err := g.old.ReadHashes(unread)
+		if err != nil {
+			return nil, err
+		}
+		for i, h := range old {
+			g.known[unread[i]] = h
 		}
 	}
-	if len(stored) == 0 {
-		return out, nil
+	out := make([]tlog.Hash, len(indexes))
+	for i, index := range indexes {
+		out[i] = g.known[index]
 	}
-	old, err := g.old.ReadHashes(stored)
-	for i, h := range old {
-		out[places[i]] = h
-	}
-	return out, err
+	return out, nil
 }
 
 // witnessWait is the time after which a checkpoint is published with fewer cosignatures than the
 // threshold, so that a witness that is down or rejects everything delays nothing for longer.
 const witnessWait = 30 * time.Second
-
-// ErrNoTile is the error of a store for a tile that the tree does not have.
-var ErrNoTile = errors.New("no such tile")
 
 // ErrNotCovered is the error of a proof for an event that the published checkpoint does not cover.
 var ErrNotCovered = errors.New("no published checkpoint covers the event")
@@ -249,20 +194,19 @@ func (l Log) Published(ctx context.Context, origin string, size int64) (Checkpoi
 	for i, w := range l.Witnesses {
 		names[i] = w.Name()
 	}
-	c, err := l.Store.PublishedCheckpoint(ctx, origin, size, names, l.Threshold, l.Now().Add(-witnessWait))
-	if err != nil || c.N == 0 {
+	stored, err := l.Store.PublishedCheckpoint(ctx, origin, size, names, l.Threshold, l.Now().Add(-witnessWait))
+	if err != nil || stored.Size == 0 {
+		return Checkpoint{}, err
+	}
+	c, err := l.Keys.Verified(stored)
+	if err != nil {
 		return c, err
 	}
-	return l.Keys.Verified(c)
-}
-
-// Text returns the checkpoint with its cosignatures.
-func (c Checkpoint) Text() string {
-	text := c.Note
-	for _, s := range c.Cosignatures {
-		text += "— " + s.Name + " " + s.Base64 + "\n"
+	cosignatures, err := l.Store.Cosignatures(ctx, origin, stored.Size)
+	for _, s := range cosignatures {
+		c.Note += "— " + s.Witness + " " + s.Signature + "\n"
 	}
-	return text
+	return c, err
 }
 
 // Prove returns the proof that a checkpoint covers an event, with the leaf of the event (C2SP
@@ -279,19 +223,5 @@ func (l Log) Prove(ctx context.Context, c Checkpoint, r event.Record) ([]byte, e
 	if err != nil {
 		return nil, fmt.Errorf("event %s differs from its leaf: run verify: %w", cmp.Or(r.ID, "without id"), err)
 	}
-	return torchwood.FormatProofWithExtraData(r.Sequence-1, leaf, path, []byte(c.Text())), nil
-}
-
-// Has reports whether the log has exactly the events that a checkpoint of it covers.
-func (l Log) Has(ctx context.Context, signed string) (bool, error) {
-	c, err := l.Keys.Open(signed)
-	if err != nil {
-		return false, err
-	}
-	newest, err := l.newest(ctx, c.Origin)
-	if err != nil || c.N > newest.N {
-		return false, err
-	}
-	root, err := tlog.TreeHash(c.N, l.hashes(ctx, newest))
-	return root == c.Hash, err
+	return torchwood.FormatProofWithExtraData(r.Sequence-1, leaf, path, []byte(c.Note)), nil
 }

@@ -18,20 +18,24 @@ import (
 	"filippo.io/torchwood"
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
+
+	"opportunity.internal/services/history/internal/store"
 )
 
 // Witness is a witness that cosigns the checkpoints of the log (C2SP tlog-witness).
 type Witness struct {
 	*torchwood.CosignatureVerifier
 
-	url    string // prefix of its submissions and of its checkpoints, without a trailing slash
-	client *http.Client
+	url string // prefix of its submissions and of its checkpoints, without a trailing slash
 }
 
-const (
-	witnessTimeout  = 5 * time.Second
-	maxWitnessReply = 64 << 10 // bytes
-)
+const maxWitnessReply = 64 << 10 // bytes
+
+// witnessClient sends requests to all witnesses.
+var witnessClient = &http.Client{
+	Timeout:       5 * time.Second,
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
 
 // ParseWitness parses the setting of a witness: its verifier key, a space and its URL.
 func ParseWitness(text string) (Witness, error) {
@@ -47,9 +51,7 @@ func ParseWitness(text string) (Witness, error) {
 		return Witness{}, fmt.Errorf("%q is not the URL of a witness: want its key, a space and a URL such as "+
 			"https://witness.example", address)
 	}
-	noRedirects := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return Witness{v, strings.TrimSuffix(address, "/"),
-		&http.Client{Timeout: witnessTimeout, CheckRedirect: noRedirects}}, nil
+	return Witness{v, strings.TrimSuffix(address, "/")}, nil
 }
 
 // errConflict is the error of a witness that says it has seen a checkpoint which the submitted one
@@ -60,7 +62,7 @@ var errConflict = errors.New("the witness rejected the checkpoint")
 // The error names every witness that could not be reached or rejected it; the others' cosignatures
 // are stored.
 func (l Log) Cosign(ctx context.Context) error {
-	origin, _, err := l.Origin(ctx)
+	origin, _, _, err := l.Origin(ctx)
 	if err != nil {
 		return err
 	}
@@ -68,14 +70,14 @@ func (l Log) Cosign(ctx context.Context) error {
 	if err != nil || c.N == 0 {
 		return err
 	}
-	cosigned, err := l.Store.Cosigned(ctx, c)
+	cosigned, err := l.Store.Cosignatures(ctx, c.Origin, c.N)
 	if err != nil {
 		return err
 	}
 	errs := make([]error, len(l.Witnesses))
 	var asked sync.WaitGroup
 	for i, w := range l.Witnesses {
-		if slices.Contains(cosigned, w.Name()) {
+		if slices.ContainsFunc(cosigned, func(s store.Cosignature) bool { return s.Witness == w.Name() }) {
 			continue
 		}
 		asked.Go(func() {
@@ -102,8 +104,8 @@ func (l Log) submit(ctx context.Context, w Witness, c Checkpoint) error {
 		if err != nil || newest.N >= seen { // another replica has signed and submitted a newer one
 			return err
 		}
-		return l.rejected(ctx, w, c, fmt.Errorf("%w: it has seen %d events, the log has %d", errConflict, seen,
-			newest.N))
+		err = fmt.Errorf("%w: it has seen %d events, the log has %d", errConflict, seen, newest.N)
+		return l.rejected(ctx, w, c, err)
 	}
 	if errors.Is(err, errConflict) {
 		return l.rejected(ctx, w, c, err)
@@ -111,21 +113,33 @@ func (l Log) submit(ctx context.Context, w Witness, c Checkpoint) error {
 	if err != nil {
 		return err
 	}
-	return l.Store.SaveCosignature(ctx, c, w.Name(), signature, l.Now())
+	return l.Store.SaveCosignature(ctx, store.Cosignature{Origin: c.Origin, Size: c.N, Witness: w.Name(),
+		Signature: signature, MadeAt: l.Now().UnixMicro()})
 }
 
 // rejected returns the error of a rejection. Only a checkpoint that this log has signed and lacks
 // proves it: a witness that shows one reports a loss. Any other rejection is that of a witness
 // which does not work.
 func (l Log) rejected(ctx context.Context, w Witness, c Checkpoint, why error) error {
+	has := false
 	shown, err := l.shown(ctx, w, c.Origin)
-	if err != nil {
-		return errors.Join(why, err)
+	if err == nil {
+		has, err = l.has(ctx, shown)
 	}
-	if has, err := l.Has(ctx, shown.Note); err != nil || has {
-		return errors.Join(why, err)
+	if err == nil && !has {
+		err = l.Lost(ctx)
 	}
-	return errors.Join(why, l.Lost(ctx))
+	return errors.Join(why, err)
+}
+
+// has reports whether the log has exactly the events that a checkpoint of it covers.
+func (l Log) has(ctx context.Context, c Checkpoint) (bool, error) {
+	newest, err := l.newest(ctx, c.Origin)
+	if err != nil || c.N > newest.N {
+		return false, err
+	}
+	root, err := tlog.TreeHash(c.N, l.hashes(ctx, newest))
+	return root == c.Hash, err
 }
 
 // add submits a checkpoint, with a proof that it extends the one of size old. Without a signature
@@ -187,7 +201,7 @@ func (w Witness) do(ctx context.Context, method, path string, body io.Reader) (s
 	if err != nil {
 		return 0, nil, "", err
 	}
-	res, err := w.client.Do(req)
+	res, err := witnessClient.Do(req)
 	if err != nil {
 		return 0, nil, "", err
 	}

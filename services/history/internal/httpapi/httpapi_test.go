@@ -53,7 +53,7 @@ func start(t *testing.T) *testAPI {
 	events := store.New(db)
 	httpapi.API{
 		Store: events, Summaries: feed.Source[api.EncodedSummary]{
-			Verify:  func(context.Context, string) (string, bool, error) { return "", false, nil },
+			Verify:  func(context.Context, string, int64) (string, bool, error) { return "", false, nil },
 			Changes: events.Summaries, Moved: func() <-chan struct{} { return nil },
 		},
 		CatchUp: func(context.Context) error { return nil }, PublicURL: "https://api.example", Now: time.Now,

@@ -6,71 +6,64 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/event"
 )
 
-type logTileRow struct {
+type tileRow struct {
 	Level  int   `gorm:"primaryKey;autoIncrement:false"`
 	Number int64 `gorm:"primaryKey;autoIncrement:false"`
 	Hashes []byte
 }
 
-func (logTileRow) TableName() string { return "log_tiles" }
+func (tileRow) TableName() string { return "log_tiles" }
 
-type logCheckpointRow struct {
+// Checkpoint is a stored checkpoint of the log. Its note decides, which the reader must verify.
+type Checkpoint struct {
 	Origin string `gorm:"primaryKey"`
-	Size   int64  `gorm:"primaryKey;autoIncrement:false"`
-	MadeAt int64
-	Note   string
+	Size   int64  `gorm:"primaryKey;autoIncrement:false"` // events
+	MadeAt int64  // microseconds since 1970 UTC
+	Note   string // signed by the log
 }
 
-func (logCheckpointRow) TableName() string { return "log_checkpoints" }
+// TableName is the table of checkpoints.
+func (Checkpoint) TableName() string { return "log_checkpoints" }
 
-type logCosignatureRow struct {
+// Cosignature is the cosignature of a witness of a checkpoint.
+type Cosignature struct {
 	Origin    string `gorm:"primaryKey"`
 	Size      int64  `gorm:"primaryKey;autoIncrement:false"`
 	Witness   string `gorm:"primaryKey"`
-	Signature string
-	MadeAt    int64
+	Signature string // base64
+	MadeAt    int64  // microseconds since 1970 UTC
 }
 
-func (logCosignatureRow) TableName() string { return "log_cosignatures" }
+// TableName is the table of cosignatures.
+func (Cosignature) TableName() string { return "log_cosignatures" }
 
-// NewestCheckpoint returns the newest checkpoint of an origin, or of all if it is empty. It has
-// size 0 if there is none. The caller must verify the note.
-func (s *Store) NewestCheckpoint(ctx context.Context, origin string) (checkpoint.Checkpoint, error) {
-	return oneCheckpoint(s.db.WithContext(ctx).Where("origin = ? OR ? = ''", origin, origin))
+// NewestCheckpoint returns the newest checkpoint of an origin, or of all if it is empty, with a size
+// below below. Its size is 0 if there is none.
+func (s *Store) NewestCheckpoint(ctx context.Context, origin string, below int64) (Checkpoint, error) {
+	return newest(s.db.WithContext(ctx).Where("(origin = ? OR ? = '') AND size < ?", origin, origin, below))
 }
 
-// oneCheckpoint returns the newest matching checkpoint, without cosignatures. Of two with the same
-// size, it returns the one made last.
-func oneCheckpoint(db *gorm.DB) (c checkpoint.Checkpoint, err error) {
-	var rows []logCheckpointRow
-	if err := db.Order("size DESC, made_at DESC").Limit(1).Find(&rows).Error; err != nil || len(rows) == 0 {
-		return c, database.Outage(err)
-	}
-	return rows[0].checkpoint(), nil
+// newest returns the newest matching checkpoint. Of two with the same size, it returns the one made
+// last.
+func newest(db *gorm.DB) (c Checkpoint, err error) {
+	err = db.Order("size DESC, made_at DESC").Limit(1).Find(&c).Error
+	return c, database.Outage(err)
 }
 
-// checkpoint returns the checkpoint without its root, which is in the note. The caller must verify
-// the note.
-func (r logCheckpointRow) checkpoint() checkpoint.Checkpoint {
-	c := checkpoint.Checkpoint{MadeAt: database.FromMicros(r.MadeAt), Note: r.Note}
-	c.Origin, c.N = r.Origin, r.Size
-	return c
-}
-
-// PublishedCheckpoint implements checkpoint.Store.
+// PublishedCheckpoint returns the newest checkpoint of an origin that was made before unseen or has a
+// number of cosignatures of the witnesses. Its size is 0 if there is none. A size other than 0
+// selects the checkpoint of that size.
 func (s *Store) PublishedCheckpoint(
 	ctx context.Context, origin string, size int64, witnesses []string, threshold int, unseen time.Time,
-) (c checkpoint.Checkpoint, err error) {
+) (Checkpoint, error) {
 	db := s.db.WithContext(ctx).Where("origin = ?", origin)
 	if size != 0 {
 		db = db.Where("size = ?", size)
@@ -80,37 +73,37 @@ func (s *Store) PublishedCheckpoint(
 			WHERE c.origin = log_checkpoints.origin AND c.size = log_checkpoints.size AND c.witness IN ?)`,
 			unseen.UnixMicro(), threshold, witnesses)
 	}
-	if c, err = oneCheckpoint(db); err != nil || c.N == 0 {
-		return c, err
-	}
-	rows, err := s.cosignatures(ctx, c)
-	for _, r := range rows {
-		c.Cosignatures = append(c.Cosignatures, note.Signature{Name: r.Witness, Base64: r.Signature})
-	}
-	return c, err
+	return newest(db)
 }
 
-// SaveCheckpoint implements checkpoint.Store.
-func (s *Store) SaveCheckpoint(
-	ctx context.Context, c checkpoint.Checkpoint, tiles []tlog.Tile, data [][]byte,
-) (saved bool, err error) {
-	rows := make([]logTileRow, len(tiles))
+// Checkpoints returns up to limit checkpoints of all origins with a size above after and up to upTo,
+// ordered by size. A limit of -1 is none.
+func (s *Store) Checkpoints(ctx context.Context, after, upTo int64, limit int) (all []Checkpoint, err error) {
+	err = s.db.WithContext(ctx).Where("size > ? AND size <= ?", after, upTo).Order("size, made_at").Limit(limit).
+		Find(&all).Error
+	return all, database.Outage(err)
+}
+
+// SaveCheckpoint saves a checkpoint with the tiles that grew, and their hashes. It saves nothing and
+// returns false if the origin has one of the size.
+func (s *Store) SaveCheckpoint(ctx context.Context, c Checkpoint, tiles []tlog.Tile, hashes [][]byte) (saved bool,
+	err error) {
+	rows := make([]tileRow, len(tiles))
 	for i, t := range tiles {
-		rows[i] = logTileRow{t.L, t.N, data[i]}
+		rows[i] = tileRow{t.L, t.N, hashes[i]}
 	}
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		// Check first, because SQLite's trigger fires before the constraint. On Postgres another
 		// transaction may still come first.
 		var taken int64
-		err := tx.Model(&logCheckpointRow{}).Where("origin = ? AND size >= ?", c.Origin, c.N).Count(&taken).Error
+		err := tx.Model(&Checkpoint{}).Where("origin = ? AND size >= ?", c.Origin, c.Size).Count(&taken).Error
 		if err != nil {
 			return err
 		}
 		if taken > 0 {
 			return gorm.ErrDuplicatedKey
 		}
-		err = tx.Create(&logCheckpointRow{c.Origin, c.N, c.MadeAt.UnixMicro(), c.Note}).Error
-		if err != nil || len(rows) == 0 {
+		if err := tx.Create(&c).Error; err != nil || len(rows) == 0 {
 			return err
 		}
 		longer := clause.OnConflict{
@@ -127,18 +120,17 @@ func (s *Store) SaveCheckpoint(
 	return err == nil, database.Outage(err)
 }
 
-// Tiles implements checkpoint.Store.
-func (s *Store) Tiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error) {
-	return tilesOf(s.db.WithContext(ctx), tiles)
-}
+// ErrNoTile is the error of ReadTiles for a tile that is missing or shorter.
+var ErrNoTile = errors.New("no such tile")
 
-func tilesOf(db *gorm.DB, tiles []tlog.Tile) ([][]byte, error) {
+// ReadTiles returns the hashes of tiles of the log. It implements torchwood.TileReader.
+func (s *Store) ReadTiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error) {
 	keys := make([][]any, len(tiles))
 	for i, t := range tiles {
 		keys[i] = []any{t.L, t.N}
 	}
-	var rows []logTileRow
-	if err := db.Where("(level, number) IN ?", keys).Find(&rows).Error; err != nil {
+	var rows []tileRow
+	if err := s.db.WithContext(ctx).Where("(level, number) IN ?", keys).Find(&rows).Error; err != nil {
 		return nil, database.Outage(err)
 	}
 	stored := make(map[[2]int64][]byte, len(rows))
@@ -149,41 +141,39 @@ func tilesOf(db *gorm.DB, tiles []tlog.Tile) ([][]byte, error) {
 	for i, t := range tiles {
 		hashes := stored[[2]int64{int64(t.L), t.N}]
 		if len(hashes) < t.W*tlog.HashSize {
-			return nil, fmt.Errorf("%w: level %d, number %d has %d bytes, want %d", checkpoint.ErrNoTile, t.L, t.N,
-				len(hashes), t.W*tlog.HashSize)
+			return nil, fmt.Errorf("%w: level %d, number %d has %d bytes, want %d", ErrNoTile, t.L, t.N, len(hashes),
+				t.W*tlog.HashSize)
 		}
 		out[i] = hashes[:t.W*tlog.HashSize]
 	}
 	return out, nil
 }
 
-func (s *Store) cosignatures(ctx context.Context, c checkpoint.Checkpoint) (rows []logCosignatureRow, err error) {
-	err = s.db.WithContext(ctx).Where("origin = ? AND size = ?", c.Origin, c.N).Order("witness").Find(&rows).Error
-	return rows, database.Outage(err)
+// SaveTiles implements torchwood.TileReader. SaveCheckpoint saves tiles.
+func (*Store) SaveTiles([]tlog.Tile, [][]byte) {}
+
+// ReadEndpoint implements torchwood.TileReader, whose callers here need tiles only.
+func (*Store) ReadEndpoint(context.Context, string) ([]byte, error) {
+	return nil, errors.ErrUnsupported
 }
 
-// Cosigned implements checkpoint.Store.
-func (s *Store) Cosigned(ctx context.Context, c checkpoint.Checkpoint) (names []string, err error) {
-	rows, err := s.cosignatures(ctx, c)
-	for _, r := range rows {
-		names = append(names, r.Witness)
-	}
-	return names, err
+// Cosignatures returns the cosignatures of a checkpoint, ordered by witness.
+func (s *Store) Cosignatures(ctx context.Context, origin string, size int64) (all []Cosignature, err error) {
+	err = s.db.WithContext(ctx).Where("origin = ? AND size = ?", origin, size).Order("witness").Find(&all).Error
+	return all, database.Outage(err)
 }
 
-// LastCosigned implements checkpoint.Store.
+// LastCosigned returns the size of the newest checkpoint of an origin that a witness has cosigned, 0
+// if there is none.
 func (s *Store) LastCosigned(ctx context.Context, origin, witness string) (size int64, err error) {
 	err = s.db.WithContext(ctx).Raw("SELECT coalesce(max(size), 0) FROM log_cosignatures WHERE origin = ? AND witness = ?",
 		origin, witness).Scan(&size).Error
 	return size, database.Outage(err)
 }
 
-// SaveCosignature implements checkpoint.Store.
-func (s *Store) SaveCosignature(
-	ctx context.Context, c checkpoint.Checkpoint, witness, signature string, now time.Time,
-) error {
-	row := logCosignatureRow{c.Origin, c.N, witness, signature, now.UnixMicro()}
-	return database.Outage(s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error)
+// SaveCosignature saves the first cosignature of a witness of a checkpoint.
+func (s *Store) SaveCosignature(ctx context.Context, c Cosignature) error {
+	return database.Outage(s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&c).Error)
 }
 
 // Generation names the generation of the history: its number, counted from 1, and its id. The name
@@ -199,11 +189,11 @@ func (s *Store) Generation(ctx context.Context) (name string, covered int64, err
 	if err != nil || len(began) == 0 {
 		return "", 0, database.Outage(err)
 	}
-	newest := began[len(began)-1]
+	last := began[len(began)-1]
 	if len(began) > 1 {
-		name = fmt.Sprintf("%d-%s", len(began), newest.ID)
+		name = fmt.Sprintf("%d-%s", len(began), last.ID)
 	}
-	return name, newest.Covered, nil
+	return name, last.Covered, nil
 }
 
 // Record returns the event with an id.
@@ -226,13 +216,9 @@ func oneRecord(db *gorm.DB, condition string, args ...any) (r event.Record, foun
 	return records[0], true, nil
 }
 
-// Records implements checkpoint.Store.
+// Records returns up to limit events with a sequence above after, ordered by sequence.
 func (s *Store) Records(ctx context.Context, after int64, limit int) ([]event.Record, error) {
-	return recordsAfter(s.db.WithContext(ctx), after, limit)
-}
-
-func recordsAfter(db *gorm.DB, after int64, limit int) ([]event.Record, error) {
-	return findRecords(db, allColumns, limit, "sequence > ? ORDER BY sequence LIMIT ?", after, limit)
+	return findRecords(s.db.WithContext(ctx), allColumns, limit, "sequence > ? ORDER BY sequence LIMIT ?", after, limit)
 }
 
 // The columns of event.Record, and the part of them that summaries depend on.

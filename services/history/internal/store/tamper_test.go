@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/event"
+	"opportunity.internal/services/history/internal/store"
 	"opportunity.internal/services/history/internal/verify"
 )
 
@@ -20,7 +22,7 @@ var seed, otherSeed = strings.Repeat("01", 32), strings.Repeat("02", 32)
 
 func keys(t testing.TB, seeds ...string) checkpoint.Keys {
 	t.Helper()
-	k, err := checkpoint.ParseKeys(seeds, nil)
+	k, err := checkpoint.Config{SigningKeys: seeds}.Keys()
 	require.NoError(t, err)
 	return k
 }
@@ -40,8 +42,8 @@ func (s testStore) verify(t testing.TB, saved ...verify.Saved) verify.Report {
 
 func (s testStore) verifyWith(t testing.TB, k checkpoint.Keys, saved ...verify.Saved) (report verify.Report) {
 	t.Helper()
-	require.NoError(t, s.Snapshot(t.Context(), func(source verify.Source) (err error) {
-		report, err = verify.Run(t.Context(), source, k, saved, nil)
+	require.NoError(t, s.Snapshot(t.Context(), func(snapshot *store.Store) (err error) {
+		report, err = verify.Run(t.Context(), snapshot, k, saved, nil)
 		return err
 	}))
 	return report
@@ -100,7 +102,7 @@ func (s testStore) rewrite(t testing.TB, sequences ...int64) {
 // replaceTile replaces the leaf of an event in its tile.
 func (s testStore) replaceTile(t testing.TB, sequence int64) {
 	t.Helper()
-	tiles, err := s.Tiles(t.Context(), []tlog.Tile{{H: torchwood.TileHeight, W: 15}})
+	tiles, err := s.ReadTiles(t.Context(), []tlog.Tile{{H: torchwood.TileHeight, W: 15}})
 	require.NoError(t, err)
 	r := s.record(t, sequence)
 	leaf := tlog.RecordHash(append(r.Leaf(), ' '))
@@ -380,9 +382,9 @@ func TestTamperedHistoryIsNotSigned(t *testing.T) {
 				for range 2 {
 					require.Error(t, l.Sign(t.Context()))
 				}
-				c, err := s.NewestCheckpoint(t.Context(), "")
+				c, err := s.NewestCheckpoint(t.Context(), "", math.MaxInt64)
 				require.NoError(t, err)
-				require.EqualValues(t, 6, c.N)
+				require.EqualValues(t, 6, c.Size)
 			})
 		})
 	}
@@ -392,16 +394,27 @@ func TestTamperedHistoryIsNotSigned(t *testing.T) {
 func TestAppendsContinueDuringVerification(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		fill(t, s, 6, 15)
-		require.NoError(t, s.Snapshot(t.Context(), func(source verify.Source) error {
-			_, err := source.Appended() // takes the snapshot
+		require.NoError(t, s.Snapshot(t.Context(), func(snapshot *store.Store) error {
+			_, err := snapshot.LastSequence(t.Context()) // takes the snapshot
 			require.NoError(t, err)
 			s.add(t, review("a", 9, "meanwhile"))
 			s.sign(t)
-			report, err := verify.Run(t.Context(), source, keys(t, seed), nil, nil)
+			report, err := verify.Run(t.Context(), snapshot, keys(t, seed), nil, nil)
 			require.True(t, report.Fits, "%+v", report.Findings)
 			require.EqualValues(t, 15, report.Events)
 			return err
 		}))
 		require.EqualValues(t, 16, s.verify(t).Events)
 	})
+}
+
+// An outage is no finding.
+func TestUnreadableTilesFailTheVerification(t *testing.T) {
+	s := open(t, schema.SQLite(t))
+	fill(t, s, 15)
+	s.execute(t, "DROP TABLE log_tiles")
+	require.Error(t, s.Snapshot(t.Context(), func(snapshot *store.Store) error {
+		_, err := verify.Run(t.Context(), snapshot, keys(t, seed), nil, nil)
+		return err
+	}))
 }

@@ -4,60 +4,57 @@ import (
 	"context"
 	"database/sql"
 
-	"golang.org/x/mod/sumdb/tlog"
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/event"
-	"opportunity.internal/services/history/internal/verify"
 )
 
 // Snapshot calls check with a consistent snapshot of the history. It does not block appends.
-func (s *Store) Snapshot(ctx context.Context, check func(verify.Source) error) error {
+func (s *Store) Snapshot(ctx context.Context, check func(*Store) error) error {
 	options := &sql.TxOptions{ReadOnly: true} // on SQLite, avoids the lock that appends need
 	if s.db.Dialect == database.Postgres {
 		options.Isolation = sql.LevelRepeatableRead
 	}
-	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return check(snapshot{tx}) },
-		options))
+	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		snapshot := *s.db
+		snapshot.DB = tx
+		return check(New(&snapshot))
+	}, options))
 }
 
-// snapshot is a verify.Source.
-type snapshot struct{ tx *gorm.DB }
-
-func (s snapshot) Appended() (last int64, err error) {
-	err = s.tx.Raw("SELECT value FROM change_sequence WHERE id = 1").Scan(&last).Error
-	return last, err
+// LastSequence returns the last assigned sequence of an event.
+func (s *Store) LastSequence(ctx context.Context) (last int64, err error) {
+	err = s.db.WithContext(ctx).Raw("SELECT value FROM change_sequence WHERE id = 1").Scan(&last).Error
+	return last, database.Outage(err)
 }
 
-func (s snapshot) Events(after int64, limit int) ([]event.Record, error) {
-	return recordsAfter(s.tx, after, limit)
-}
-
-func (s snapshot) Checkpoints(after, upTo int64, limit int) ([]checkpoint.Checkpoint, error) {
-	var rows []logCheckpointRow
-	err := s.tx.Where("size > ? AND size <= ?", after, upTo).Order("size, made_at").Limit(limit).Find(&rows).Error
-	all := make([]checkpoint.Checkpoint, len(rows))
-	for i, r := range rows {
-		all[i] = r.checkpoint()
+// Listings returns the number of listings with events, and those without a stored summary.
+func (s *Store) Listings(ctx context.Context) (n int, missing []string, err error) {
+	db := s.db.WithContext(ctx)
+	if err := db.Raw("SELECT count(DISTINCT slug) FROM verification_events").Scan(&n).Error; err != nil {
+		return 0, nil, database.Outage(err)
 	}
-	return all, err
+	err = db.Raw(`SELECT DISTINCT slug FROM verification_events e
+		WHERE NOT EXISTS (SELECT 1 FROM summaries s WHERE s.slug = e.slug) ORDER BY slug`).Scan(&missing).Error
+	return n, missing, database.Outage(err)
 }
 
-func (s snapshot) Newest(below int64) (checkpoint.Checkpoint, error) {
-	return oneCheckpoint(s.tx.Where("size < ?", below))
+// StoredSummary is the stored summary of a listing.
+type StoredSummary struct {
+	summaryRow
+
+	Records []event.Record // the events of the listing, oldest first, without actors and hashes
 }
 
-func (s snapshot) Tiles(_ context.Context, tiles []tlog.Tile) ([][]byte, error) {
-	return tilesOf(s.tx, tiles)
-}
-
-func (s snapshot) Summaries(after string, maxEvents int) ([]verify.Summary, error) {
+// StoredSummaries returns summaries with a slug above after, ordered by slug, with the events of
+// their listings. It returns as many as have up to maxEvents events, and at least one unless there
+// is none.
+func (s *Store) StoredSummaries(ctx context.Context, after string, maxEvents int) ([]StoredSummary, error) {
+	db := s.db.WithContext(ctx)
 	var rows []summaryRow
-	if err := s.tx.Raw("SELECT * FROM summaries WHERE slug > ? ORDER BY slug LIMIT ?", after,
-		batchSize).Scan(&rows).Error; err != nil {
-		return nil, err
+	if err := db.Where("slug > ?", after).Order("slug").Limit(batchSize).Find(&rows).Error; err != nil {
+		return nil, database.Outage(err)
 	}
 	var slugs []string
 	events := 0
@@ -67,12 +64,10 @@ func (s snapshot) Summaries(after string, maxEvents int) ([]verify.Summary, erro
 		}
 		slugs = append(slugs, r.Slug)
 	}
-	histories, err := load(s.tx, eventColumns, min(events, maxEvents), slugs)
-	out := make([]verify.Summary, len(slugs))
+	histories, err := load(db, eventColumns, min(events, maxEvents), slugs)
+	out := make([]StoredSummary, len(slugs))
 	for i, r := range rows[:len(slugs)] {
-		out[i] = verify.Summary{
-			Slug: r.Slug, Sequence: r.Sequence, Events: r.Events, Stored: r.Summary, Records: histories[r.Slug],
-		}
+		out[i] = StoredSummary{r, histories[r.Slug]}
 	}
 	return out, err
 }

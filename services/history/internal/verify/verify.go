@@ -7,6 +7,7 @@ package verify
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -20,37 +21,8 @@ import (
 
 	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/event"
+	"opportunity.internal/services/history/internal/store"
 )
-
-// Source is a consistent snapshot of the history.
-type Source interface {
-	// Appended returns the last assigned sequence.
-	Appended() (int64, error)
-	// Events returns up to limit events with a sequence above after, ordered by sequence.
-	Events(after int64, limit int) ([]event.Record, error)
-	// Checkpoints returns up to limit checkpoints of all origins with a size above after and up to
-	// upTo, ordered by size, not verified.
-	Checkpoints(after, upTo int64, limit int) ([]checkpoint.Checkpoint, error)
-	// Newest returns the newest checkpoint with a size below below, not verified. It has size 0 if
-	// there is none.
-	Newest(below int64) (checkpoint.Checkpoint, error)
-	// Tiles returns the hashes of tiles of the log. It returns checkpoint.ErrNoTile if one is
-	// missing or shorter.
-	Tiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error)
-	// Summaries returns summaries with a slug above after, ordered by slug, with the events of
-	// their listings. It returns as many as have up to maxEvents events, and at least one unless
-	// there is none.
-	Summaries(after string, maxEvents int) ([]Summary, error)
-}
-
-// Summary is the stored summary of a listing.
-type Summary struct {
-	Slug     string
-	Sequence int64
-	Events   int
-	Stored   string
-	Records  []event.Record // the events of the listing, oldest first, without actors and hashes
-}
 
 // Kind is the kind of a finding: what does not match.
 type Kind string
@@ -92,135 +64,145 @@ type Saved struct {
 	Note string // the signed text
 }
 
-// Run verifies source with the trusted keys, saved checkpoints, and findings about what others have
-// seen and the store is known to lack. It reads every event twice, once for its summary. It needs
-// little memory for each listing, and none for each event. It returns an error only if source does.
-func Run(ctx context.Context, source Source, keys checkpoint.Keys, saved []Saved, lost []Finding) (Report, error) {
-	a := &verifier{
-		source: source, keys: keys, listings: map[string]*listing{}, findings: lost,
-		next: 1, tileAt: -1, damaged: span{from: -1}, unmatched: -1,
+// Run verifies a snapshot of the history with the trusted keys, saved checkpoints, and findings about
+// what others have seen and the store is known to lack. It reads every event twice, once for its
+// summary, and keeps neither events nor listings in memory. It returns an error only if the store
+// does.
+func Run(ctx context.Context, s *store.Store, keys checkpoint.Keys, saved []Saved, lost []Finding) (Report, error) {
+	v := &verifier{Store: s, keys: keys, next: 1, tileAt: -1, unmatched: -1}
+	v.report.Findings = []Finding{}
+	for _, f := range lost {
+		v.add(f, "%s", f.Message)
 	}
-	for _, s := range saved {
-		c, err := keys.Open(s.Note)
+	for _, text := range saved {
+		c, err := keys.Open(text.Note)
 		if err != nil {
-			a.addFinding(Checkpointed, ref{}, "%s: %v", s.Name, err)
+			v.add(Finding{Kind: Checkpointed}, "%s: %v", text.Name, err)
 			continue
 		}
-		a.saved = append(a.saved, claim{c, s.Name})
+		v.saved = append(v.saved, claim{Checkpoint: c, file: text.Name})
 	}
-	slices.SortStableFunc(a.saved, func(x, y claim) int { return cmp.Compare(x.N, y.N) })
-	if err := a.findNewest(ctx); err != nil {
-		return Report{}, err
+	for _, step := range []func(context.Context) error{v.findNewest, v.walk, v.summaries} {
+		if err := step(ctx); err != nil {
+			return Report{}, err
+		}
 	}
-	if err := a.walk(); err != nil {
-		return Report{}, err
-	}
-	if err := a.summaries(); err != nil {
-		return Report{}, err
-	}
-	return a.report(), nil
+	v.report.Fits, v.report.Logged = len(v.report.Findings) == 0, v.newest.N
+	return v.report, nil
 }
 
+// claim is a checkpoint to compare, from the store or from a file.
 type claim struct {
 	checkpoint.Checkpoint
 
-	name string
-}
-
-type ref struct {
-	sequence int64
-	id, slug string
-}
-
-// span is a range of indexes of events: from, and below to.
-type span struct{ from, to int64 }
-
-// listing counts the events of a listing during the walk.
-type listing struct {
-	events  int64
-	summary bool
+	madeAt int64  // microseconds since 1970 UTC
+	file   string // empty: from the store
 }
 
 type verifier struct {
-	source Source
+	*store.Store
+
 	keys   checkpoint.Keys
-	saved  []claim // not yet compared, ordered by size
+	saved  []claim
+	report Report
 
 	newest checkpoint.Checkpoint // the newest valid one, which authenticates the tiles
 	hashes tlog.HashReader
 	tile   []tlog.Hash // the leaves of a tile, nil if it does not match the newest checkpoint
 	tileAt int64       // index of its first leaf
-	outage error       // of the source, while it read tiles
+	outage error       // of the store, while it read tiles
 
-	next      int64 // next expected sequence
-	tree      tree  // of the log as far as its tiles match, otherwise of the events
-	broken    bool  // the tree lacks a leaf or has a wrong one: nothing more can be compared with it
-	matched   int64 // size of the last checkpoint that matches the tree
-	kept      int64 // size of the last saved checkpoint that matches the tree
-	resigned  bool  // an older checkpoint contradicts the newest one
-	damaged   span  // the last range whose tile does not match; from is -1 before any
-	unmatched int64 // index of the first event without a matching tile or a later matching checkpoint; -1: none
-	events    int64
-	valid     int // stored checkpoints
-	listings  map[string]*listing
-
-	findings []Finding
-	omitted  int
+	next      int64   // next expected sequence
+	claims    []claim // not yet compared, ordered by size
+	tree      tree    // of the log as far as its tiles match, otherwise of the events
+	broken    bool    // the tree lacks a leaf or has a wrong one: nothing more can be compared with it
+	matched   int64   // size of the last stored checkpoint that matches the tree
+	kept      int64   // size of the last saved checkpoint that matches the tree
+	damaged   int64   // events up to the end of the last tile that does not match
+	unmatched int64   // index of the first event without a matching tile or a later matching checkpoint; -1: none
 }
 
-func (a *verifier) findNewest(ctx context.Context) error {
+func (v *verifier) findNewest(ctx context.Context) error {
 	for below := int64(math.MaxInt64); ; {
-		c, err := a.source.Newest(below)
-		if err != nil || c.N == 0 {
+		stored, err := v.NewestCheckpoint(ctx, "", below)
+		if err != nil || stored.Size == 0 {
 			return err
 		}
-		if signed, err := a.keys.Verified(c); err == nil {
-			a.newest = signed
-			a.hashes = torchwood.TileHashReaderWithContext(ctx, signed.Tree, checkpoint.TileReader(a.readTiles))
+		if c, err := v.keys.Verified(stored); err == nil {
+			v.newest = c
+			v.hashes = torchwood.TileHashReaderWithContext(ctx, c.Tree, v)
 			return nil
 		}
-		below = c.N
+		below = stored.Size
 	}
 }
 
-// readTiles reads tiles. It remembers an error that does not come from their content.
-func (a *verifier) readTiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error) {
-	data, err := a.source.Tiles(ctx, tiles)
-	if err != nil && !errors.Is(err, checkpoint.ErrNoTile) {
-		a.outage = err
+// ReadTiles implements torchwood.TileReader. It remembers an error that does not come from the tiles.
+func (v *verifier) ReadTiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error) {
+	hashes, err := v.Store.ReadTiles(ctx, tiles)
+	if err != nil && !errors.Is(err, store.ErrNoTile) {
+		v.outage = err
 	}
-	return data, err
+	return hashes, err
 }
 
 const pageSize = 1000 // events, and checkpoints after the last event, that are read at a time
 
-func (a *verifier) walk() error {
+func (v *verifier) walk(ctx context.Context) error {
 	for after := int64(math.MinInt64); ; {
-		records, err := a.source.Events(after, pageSize)
+		records, err := v.Records(ctx, after, pageSize)
 		if err != nil {
 			return err
 		}
 		upTo, limit := int64(math.MaxInt64), pageSize // after the last event
 		if n := len(records); n > 0 {
-			upTo, limit = records[n-1].Sequence, math.MaxInt32
+			upTo, limit = records[n-1].Sequence, -1
 		}
-		checkpoints, err := a.source.Checkpoints(max(after, 0), upTo, limit)
-		if err != nil {
+		if err := v.readClaims(ctx, max(after, 0), upTo, limit); err != nil {
+			return err
+		}
+		leaves := make([][]byte, len(records))
+		inParallel(len(leaves), func(i int) { leaves[i] = records[i].Leaf() })
+		for i := range records {
+			v.addEvent(&records[i], leaves[i])
+		}
+		if len(records) == 0 {
+			err = v.end(ctx)
+		}
+		if err = cmp.Or(v.outage, err); err != nil || len(records) == 0 {
 			return err
 		}
 		after = upTo
-		leaves := make([][]byte, len(records))
-		inParallel(len(leaves), func(i int) { leaves[i] = records[i].Leaf() })
-		stored := a.verified(checkpoints)
-		for i := range records {
-			if stored, err = a.addEvent(&records[i], leaves[i], stored); err != nil {
-				return err
-			}
+	}
+}
+
+// readClaims sets the claims to those with a size above after and up to upTo.
+func (v *verifier) readClaims(ctx context.Context, after, upTo int64, limit int) error {
+	stored, err := v.Checkpoints(ctx, after, upTo, limit)
+	if err != nil {
+		return err
+	}
+	claims, errs := make([]claim, len(stored)), make([]error, len(stored))
+	inParallel(len(stored), func(i int) {
+		claims[i].madeAt = stored[i].MadeAt
+		claims[i].Checkpoint, errs[i] = v.keys.Verified(stored[i])
+	})
+	v.claims = nil
+	for i, c := range claims {
+		if errs[i] != nil {
+			v.add(Finding{Kind: Checkpointed}, "%v", errs[i])
+			continue
 		}
-		if len(records) == 0 {
-			return a.end(stored)
+		v.report.Checkpoints++
+		v.claims = append(v.claims, c)
+	}
+	for _, c := range v.saved {
+		if c.N > after && c.N <= upTo {
+			v.claims = append(v.claims, c)
 		}
 	}
+	slices.SortStableFunc(v.claims, func(a, b claim) int { return cmp.Compare(a.N, b.N) })
+	return nil
 }
 
 // inParallel calls do for each number below n, on all processors.
@@ -237,199 +219,131 @@ func inParallel(n int, do func(i int)) {
 	wait.Wait()
 }
 
-func (a *verifier) verified(stored []checkpoint.Checkpoint) []checkpoint.Checkpoint {
-	errs := make([]error, len(stored))
-	inParallel(len(stored), func(i int) { stored[i], errs[i] = a.keys.Verified(stored[i]) })
-	valid := stored[:0]
-	for i, c := range stored {
-		if errs[i] != nil {
-			a.addFinding(Checkpointed, ref{}, "%v", errs[i])
-			continue
-		}
-		valid = append(valid, c)
-	}
-	a.valid += len(valid)
-	return valid
-}
-
 // end reports missing events after the last one, and missing checkpoints.
-func (a *verifier) end(stored []checkpoint.Checkpoint) error {
-	last, err := a.source.Appended()
+func (v *verifier) end(ctx context.Context) error {
+	last, err := v.LastSequence(ctx)
 	if err != nil {
 		return err
 	}
-	last = max(last, a.newest.N)
-	for _, c := range a.saved {
+	last = max(last, v.newest.N)
+	for _, c := range v.saved {
 		last = max(last, c.N)
 	}
-	if _, err := a.skip(last, stored); err != nil {
-		return err
-	}
-	a.reportDamage()
-	number, width := a.newest.N/torchwood.TileWidth, int(a.newest.N%torchwood.TileWidth)+1
-	next := tlog.Tile{H: torchwood.TileHeight, N: number, W: width}
-	_, err = a.source.Tiles(context.Background(), []tlog.Tile{next})
+	v.skip(last)
+	number, width := v.newest.N/torchwood.TileWidth, int(v.newest.N%torchwood.TileWidth)+1
+	_, err = v.Store.ReadTiles(ctx, []tlog.Tile{{H: torchwood.TileHeight, N: number, W: width}})
 	if err == nil {
-		a.addFinding(Checkpointed, ref{},
+		v.add(Finding{Kind: Checkpointed},
 			"the log has tiles of events that no valid checkpoint covers: checkpoints above %d events are missing",
-			a.newest.N)
+			v.newest.N)
 	}
-	if errors.Is(err, checkpoint.ErrNoTile) {
+	if errors.Is(err, store.ErrNoTile) {
 		return nil
 	}
 	return err
 }
 
-// skip reports the sequences from a.next to to as missing. It returns the checkpoints that remain
-// to be compared.
-func (a *verifier) skip(to int64, stored []checkpoint.Checkpoint) ([]checkpoint.Checkpoint, error) {
-	if to < a.next {
-		return stored, nil
+// skip reports the sequences from v.next to to as missing.
+func (v *verifier) skip(to int64) {
+	if to < v.next {
+		return
 	}
-	a.addFinding(Missing, ref{sequence: a.next}, "events %d to %d are missing", a.next, to)
-	for ; a.next <= min(to, a.newest.N); a.next++ {
-		leaf, logged, err := a.logged(a.next - 1)
-		if err != nil {
-			return stored, err
-		}
-		stored = a.grow(leaf, logged, stored)
+	v.add(Finding{Kind: Missing, Sequence: v.next}, "events %d to %d are missing", v.next, to)
+	for ; v.next <= min(to, v.newest.N); v.next++ {
+		v.grow(v.logged(v.next - 1))
 	}
-	a.broken = a.broken || a.next <= to
-	a.next = to + 1
-	return stored, nil
+	v.broken = v.broken || v.next <= to
+	v.next = to + 1
 }
 
-// addEvent compares the next event with the log. leaf is nil if the event contradicts itself. It
-// returns the checkpoints that remain to be compared.
-func (a *verifier) addEvent(
-	r *event.Record, leaf []byte, stored []checkpoint.Checkpoint,
-) ([]checkpoint.Checkpoint, error) {
-	a.events++
-	if own := a.listings[r.Slug]; own != nil {
-		own.events++
-	} else {
-		a.listings[r.Slug] = &listing{events: 1}
-	}
-	at := ref{r.Sequence, r.ID, r.Slug}
+// addEvent compares the next event with the log. leaf is nil if the event contradicts itself.
+func (v *verifier) addEvent(r *event.Record, leaf []byte) {
+	v.report.Events++
+	at := Finding{Kind: Event, Sequence: r.Sequence, ID: r.ID, Slug: r.Slug}
 	if r.Sequence < 1 {
-		a.addFinding(Event, at, "got sequence %d, want 1 or more", r.Sequence)
-		return stored, nil
+		v.add(at, "got sequence %d, want 1 or more", r.Sequence)
+		return
 	}
-	stored, err := a.skip(r.Sequence-1, stored)
-	if err != nil {
-		return stored, err
-	}
-	a.next = r.Sequence + 1
+	v.skip(r.Sequence - 1)
+	v.next = r.Sequence + 1
 	own := tlog.RecordHash(leaf)
-	recorded, logged, err := a.logged(r.Sequence - 1)
+	recorded, logged := v.logged(r.Sequence - 1)
 	switch {
-	case err != nil:
-		return stored, err
 	case leaf == nil:
-		a.addFinding(Event, at, "event %s was changed: its content, its author or its time does not match its hashes",
-			r.ID)
+		v.add(at, "event %s was changed: its content, its author or its time does not match its hashes", r.ID)
 	case logged && own != recorded:
-		a.addFinding(Event, at, "event %s differs from the one that the log recorded in its place", r.ID)
+		v.add(at, "event %s differs from the one that the log recorded in its place", r.ID)
 	}
 	if logged {
 		own = recorded
 	}
-	return a.grow(own, logged || leaf != nil, stored), nil
+	v.grow(own, logged || leaf != nil)
 }
 
 // logged returns the leaf at an index of the log. ok is false if the newest checkpoint does not
 // cover it, or the tile does not match it.
-func (a *verifier) logged(index int64) (leaf tlog.Hash, ok bool, err error) {
-	if index >= a.newest.N {
-		return leaf, false, nil
+func (v *verifier) logged(index int64) (leaf tlog.Hash, ok bool) {
+	if index >= v.newest.N {
+		return leaf, false
 	}
-	if first := index - index%torchwood.TileWidth; first != a.tileAt {
-		indexes := make([]int64, min(torchwood.TileWidth, a.newest.N-first))
+	if first := index - index%torchwood.TileWidth; first != v.tileAt {
+		indexes := make([]int64, min(torchwood.TileWidth, v.newest.N-first))
 		for i := range indexes {
 			indexes[i] = tlog.StoredHashIndex(0, first+int64(i))
 		}
-		a.tileAt = first
-		if a.tile, err = a.hashes.ReadHashes(indexes); a.outage != nil {
-			return leaf, false, a.outage
-		}
-		if err != nil {
-			a.tile = nil
-			a.damage(span{first, first + int64(len(indexes))})
+		v.tileAt = first
+		var err error
+		if v.tile, err = v.hashes.ReadHashes(indexes); err != nil {
+			v.tile, v.damaged = nil, first+int64(len(indexes))
+			if v.unmatched < 0 {
+				v.unmatched = first
+			}
+			v.add(Finding{Kind: Checkpointed}, "the stored tiles of the events %d to %d do not match the newest checkpoint",
+				first+1, v.damaged)
 		}
 	}
-	if a.tile == nil {
-		return leaf, false, nil
+	if v.tile == nil {
+		return leaf, false
 	}
-	return a.tile[index-a.tileAt], true, nil
+	return v.tile[index-v.tileAt], true
 }
 
-// damage notes that the tile of a range does not match the newest checkpoint.
-func (a *verifier) damage(s span) {
-	if a.unmatched < 0 {
-		a.unmatched = s.from
-	}
-	if a.damaged.from >= 0 && a.damaged.to == s.from {
-		a.damaged.to = s.to
+// grow adds a leaf to the tree, if it is known, and compares the tree with the claims of its size.
+func (v *verifier) grow(leaf tlog.Hash, known bool) {
+	if v.broken = v.broken || !known; v.broken {
 		return
 	}
-	a.reportDamage()
-	a.damaged = s
-}
-
-func (a *verifier) reportDamage() {
-	if a.damaged.from >= 0 {
-		a.addFinding(Checkpointed, ref{}, "the stored tiles of the events %d to %d do not match the newest checkpoint",
-			a.damaged.from+1, a.damaged.to)
-	}
-}
-
-// grow adds a leaf to the tree, if it is known, and compares the tree with the checkpoints of its
-// size. It returns the remaining ones.
-func (a *verifier) grow(leaf tlog.Hash, known bool, stored []checkpoint.Checkpoint) []checkpoint.Checkpoint {
-	if a.broken = a.broken || !known; a.broken {
-		return stored
-	}
-	a.tree.add(leaf)
-	size := a.tree.n
-	for ; len(stored) > 0 && stored[0].N <= size; stored = stored[1:] {
-		if c := stored[0]; c.N == size {
-			a.compare(c)
+	v.tree.add(leaf)
+	for ; len(v.claims) > 0 && v.claims[0].N <= v.tree.n; v.claims = v.claims[1:] {
+		if c := v.claims[0]; c.N == v.tree.n { // otherwise a missing event broke the tree of its size
+			v.compare(c)
 		}
 	}
-	for ; len(a.saved) > 0 && a.saved[0].N <= size; a.saved = a.saved[1:] {
-		switch c := a.saved[0]; {
-		case c.N < size: // compared, or covered by a missing event
-		case c.Hash == a.tree.root():
-			a.kept = size
-		default:
-			a.addFinding(Event, ref{sequence: a.kept + 1},
-				"some of the events %d to %d differ from those of the checkpoint in %s",
-				a.kept+1, size, c.name)
-		}
-	}
-	return stored
 }
 
-// compare compares the tree with a stored checkpoint of its size.
-func (a *verifier) compare(c checkpoint.Checkpoint) {
+// compare compares the tree with a claim of its size.
+func (v *verifier) compare(c claim) {
+	same := c.Hash == v.tree.root()
 	switch {
-	case c.Hash == a.tree.root():
-		a.matched = c.N
-		if a.damaged.to <= c.N {
-			a.unmatched = -1
+	case c.file != "" && same:
+		v.kept = c.N
+	case c.file != "":
+		v.add(Finding{Kind: Event, Sequence: v.kept + 1},
+			"some of the events %d to %d differ from those of the checkpoint in %s", v.kept+1, c.N, c.file)
+	case same:
+		v.matched = c.N
+		if v.damaged <= c.N {
+			v.unmatched = -1
 		}
-	case a.unmatched >= 0:
-		from := max(a.unmatched, a.matched) + 1
-		to := min(a.damaged.to, c.N)
-		a.addFinding(Event, ref{sequence: from},
-			"some of the events %d to %d were changed together with the tiles of the log",
-			from, to)
-		a.broken = true
-	case !a.resigned:
-		a.addFinding(Checkpointed, ref{},
+	case v.unmatched >= 0:
+		from := max(v.unmatched, v.matched) + 1
+		v.add(Finding{Kind: Event, Sequence: from},
+			"some of the events %d to %d were changed together with the tiles of the log", from, min(v.damaged, c.N))
+		v.broken = true
+	default:
+		v.add(Finding{Kind: Checkpointed},
 			"the log has signed two histories of its first %d events: a checkpoint of %s contradicts the newest one",
-			c.N, c.MadeAt.Format(time.DateOnly))
-		a.resigned = true
+			c.N, time.UnixMicro(c.madeAt).UTC().Format(time.DateOnly))
 	}
 }
 
@@ -457,28 +371,58 @@ func (t *tree) root() tlog.Hash {
 	return h
 }
 
-const maxFindings = 10_000 // held in memory
-
-func (a *verifier) addFinding(kind Kind, at ref, message string, args ...any) {
-	if len(a.findings) >= maxFindings {
-		a.omitted++
-		return
+// summaries compares the summary of each listing with its events.
+func (v *verifier) summaries(ctx context.Context) error {
+	listings, missing, err := v.Listings(ctx)
+	if err != nil {
+		return err
 	}
-	a.findings = append(a.findings, Finding{kind, at.sequence, at.id, at.slug, fmt.Sprintf(message, args...)})
+	v.report.Listings = listings
+	for _, slug := range missing {
+		v.add(Finding{Kind: Summarized, Slug: slug}, "the summary of the events of %s is missing", slug)
+	}
+	const maxEvents = 5000 // in memory, unless one listing has more
+	for after := ""; ; {
+		page, err := v.StoredSummaries(ctx, after, maxEvents)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		after = page[len(page)-1].Slug
+		match := make([]bool, len(page))
+		inParallel(len(page), func(i int) { match[i] = matches(page[i]) })
+		for i, s := range page {
+			if !match[i] {
+				v.add(Finding{Kind: Summarized, Slug: s.Slug},
+					"the summary of %s, of %d events up to sequence %d, does not match its %d events", s.Slug, s.Events,
+					s.Sequence, len(s.Records))
+			}
+		}
+	}
 }
 
-func (a *verifier) report() Report {
-	last := func(f Finding) int64 {
-		if f.Sequence == 0 {
-			return math.MaxInt64
-		}
-		return f.Sequence
+func matches(s store.StoredSummary) bool {
+	if len(s.Records) == 0 || len(s.Records) != s.Events {
+		return false
 	}
-	slices.SortStableFunc(a.findings, func(x, y Finding) int { return cmp.Compare(last(x), last(y)) })
-	named := min(len(a.findings), MaxFindings)
-	return Report{
-		Fits: len(a.findings) == 0, Events: a.events, Listings: len(a.listings), Checkpoints: a.valid,
-		Logged:   a.newest.N,
-		Findings: append([]Finding{}, a.findings[:named]...), Omitted: len(a.findings) - named + a.omitted,
+	state, err := event.StateOfRecords(s.Slug, s.Records)
+	if err != nil || state.Sequence != s.Sequence {
+		return false
 	}
+	derived, err := json.Marshal(state.Summary)
+	return err == nil && s.Summary == string(derived)
+}
+
+// add inserts a finding with a message by its sequence, behind those without a greater one.
+func (v *verifier) add(f Finding, message string, args ...any) {
+	f.Message = fmt.Sprintf(message, args...)
+	found := v.report.Findings
+	at := len(found)
+	for at > 0 && f.Sequence != 0 && (found[at-1].Sequence == 0 || found[at-1].Sequence > f.Sequence) {
+		at--
+	}
+	found = slices.Insert(found, at, f)
+	if len(found) > MaxFindings {
+		found, v.report.Omitted = found[:MaxFindings], v.report.Omitted+1
+	}
+	v.report.Findings = found
 }

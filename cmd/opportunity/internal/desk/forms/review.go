@@ -303,9 +303,6 @@ type Listed struct {
 	Old string // value that the latest review saw, if the field was changed since
 }
 
-// URL reports whether the field is a page to open.
-func (l Listed) URL() bool { return l.PageKey() != "" }
-
 // PageKey returns the shortcut that opens the page, empty if the field is none.
 func (l Listed) PageKey() string {
 	return map[string]string{"website": "w", "applicationUrl": "a"}[l.Name]

@@ -43,7 +43,6 @@ type Processor struct {
 
 	mu                 sync.Mutex
 	fail               func(operation, about string) error
-	calls              []string
 	refunded, disputed map[string]bool // invoices
 	deleted            map[string]bool // customers
 }
@@ -84,17 +83,9 @@ func (p *Processor) SetUnavailable(unavailable bool) {
 	p.Fail(func(string, string) error { return problem.Unavailable(errors.New("made to fail")) })
 }
 
-// Calls returns the number of calls so far.
-func (p *Processor) Calls() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.calls)
-}
-
 func (p *Processor) called(operation, about string) error {
 	p.mu.Lock()
 	fail := p.fail
-	p.calls = append(p.calls, operation)
 	p.mu.Unlock()
 	if fail == nil {
 		return nil

@@ -11,16 +11,14 @@ INSERT INTO tickets VALUES (1, 0);
 -- What an account has paid for, for authquota. The row is created with the first event of an account; its lock makes the changes of
 -- one account follow each other.
 CREATE TABLE entitlements (
-    account        TEXT    PRIMARY KEY,
-    tier           TEXT    NOT NULL,
-    paid_until     INTEGER,
-    renews         INTEGER NOT NULL CHECK (renews IN (0, 1)),
-    trouble        TEXT    NOT NULL,
-    version        INTEGER NOT NULL, -- 0: nothing was ever paid for, and authquota is not informed
-    pushed_version INTEGER NOT NULL CHECK (pushed_version <= version), -- the last that authquota has accepted
-    push_at        INTEGER,          -- when to send it to authquota, 0: at once; null: not pending
-    push_failures  INTEGER NOT NULL, -- in a row
-    changed_at     INTEGER NOT NULL
+    account    TEXT    PRIMARY KEY,
+    tier       TEXT    NOT NULL,
+    paid_until INTEGER,
+    renews     INTEGER NOT NULL CHECK (renews IN (0, 1)),
+    trouble    TEXT    NOT NULL,
+    version    INTEGER NOT NULL, -- 0: nothing was ever paid for, and authquota is not informed
+    push_at    INTEGER,          -- when to send it to authquota, 0: at once; null: not pending
+    changed_at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX entitlements_owed ON entitlements (push_at) WHERE push_at IS NOT NULL;
 
@@ -49,13 +47,6 @@ CREATE TABLE subscriptions (
 ) STRICT;
 CREATE INDEX subscriptions_account ON subscriptions (account);
 CREATE INDEX subscriptions_customer ON subscriptions (customer);
-
--- Webhook events of the processor that were processed.
-CREATE TABLE events (
-    id          TEXT    PRIMARY KEY,
-    received_at INTEGER NOT NULL
-) STRICT;
-CREATE INDEX events_received_at ON events (received_at);
 
 -- Changes of purchases and entitlements, to notice that the database was restored. authquota remembers the newest one.
 -- Versions of entitlements are sequences of changes.

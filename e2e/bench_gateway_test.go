@@ -1,6 +1,7 @@
-package bench
+package e2e
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/e2e/load"
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/storetest"
 )
 
@@ -23,7 +25,7 @@ type side struct {
 }
 
 // at returns calls of paths at an address, with 16 connections.
-func at(address string, keys []string, processes []*process, paths ...string) side {
+func callsAt(address string, keys []string, processes []*process, paths ...string) side {
 	l := load.Load{Address: address, Keys: keys, Connections: 16, Header: []string{"Accept-Encoding: gzip"}}
 	for _, path := range paths {
 		l.Paths = append(l.Paths, load.Path{Path: path})
@@ -81,7 +83,7 @@ func (s side) run(b *testing.B) *load.Result {
 func (s side) cpu(b *testing.B) (sum float64) {
 	for _, p := range s.processes {
 		sum += cpu(b, p.cmd.Process.Pid)
-		_ = os.Truncate(p.log, 0)
+		_ = os.Truncate(string(p.out), 0)
 	}
 	return sum
 }
@@ -92,15 +94,15 @@ func (s side) rejecting() side {
 	return s
 }
 
-var recordPath = "/api/v1/opportunities/" + recordID(0)
+var benchRecord = listPath + "/" + recordID(0)
 
-func (s *stack) record(name string) side {
-	return at(s.address[name], s.keys, []*process{s.processes[name]}, recordPath)
+func (s *benchmark) record(name string) side {
+	return callsAt(s.address(name), s.paying, []*process{s.process(s, name)}, benchRecord)
 }
 
 // other returns calls of a record at another gateway.
-func (s *stack) other(p *process, address string) side {
-	return at(address, s.keys, []*process{p}, recordPath)
+func (s *benchmark) other(p *process, address string) side {
+	return callsAt(address, s.paying, []*process{p}, benchRecord)
 }
 
 const cpuUnit = "µs of CPU per call"
@@ -108,7 +110,7 @@ const cpuUnit = "µs of CPU per call"
 // BenchmarkGateway compares gateways in front of the same catalog.
 func BenchmarkGateway(b *testing.B) {
 	write := section(b, "benchmarks.md", "gateway")
-	s := newStack(b, 1000)
+	s := newBenchmark(b, 1000)
 	ours, minimal := s.record("gateway"), s.other(s.minimal(unlimited))
 	f := rounds(b, 8000, ours, minimal, minimal)
 	rows := []row{
@@ -116,10 +118,9 @@ func BenchmarkGateway(b *testing.B) {
 		{"a record: gateway against the minimal gateway", cpuUnit, f[0].cpu, f[1].cpu, "at most 0.9"},
 		{"the same", "calls/s", f[0].rate, f[1].rate, "at least 1.1"},
 	}
-	_, err := call(http.MethodGet, "http://"+ours.Address+recordPath, s.smallKey, "")
-	require.NoError(b, err, "the one call of the day")
+	read[api.OpportunityDetail](b, s.url, s.smallKey, benchRecord) // the one call of the day
 	rejected, rejectedMinimal := ours.rejecting(), s.other(s.minimal(1)).rejecting()
-	rejected.Keys, rejectedMinimal.Keys = []string{s.smallKey}, s.keys[:1]
+	rejected.Keys, rejectedMinimal.Keys = []string{s.smallKey}, s.paying[:1]
 	f = rounds(b, 8000, rejected, ours, rejectedMinimal)
 	rows = append(rows,
 		row{"a call that is rejected with 429 against one that is admitted, at the gateway", cpuUnit,
@@ -149,7 +150,7 @@ func BenchmarkGateway(b *testing.B) {
 // BenchmarkLatency measures the highest steady rate of a record that each gateway keeps up with.
 func BenchmarkLatency(b *testing.B) {
 	write := section(b, "benchmarks.md", "latency")
-	s := newStack(b, 1000)
+	s := newBenchmark(b, 1000)
 	var rows []row
 	highest := func(name string, l side) {
 		l.Count = 4000
@@ -175,18 +176,19 @@ func BenchmarkLatency(b *testing.B) {
 // what it spends when idle.
 func BenchmarkCalls(b *testing.B) {
 	write := section(b, "operations.md", "calls")
-	s := newStack(b, 1000)
+	s := newBenchmark(b, 1000)
 	columns := []string{"gateway", "catalog", "history", "authquota", "Redis", "Postgres"}
 	var out strings.Builder
 	fmt.Fprintf(&out, "| Request | %s |\n|---|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
 	postgres := postgresServer(b)
 	spent := func(count int, rate float64, path string) (spent []float64, seconds float64) {
-		all := s.processes
-		pids := []int{postgres}
-		for i, name := range []string{"gateway", "catalog", "history", "authquota", "redis"} {
-			pids = append(pids[:i], all[name].cmd.Process.Pid, postgres)
-			_ = os.Truncate(all[name].log, 0)
+		var pids []int
+		for _, name := range columns[:4] {
+			p := s.process(b, name)
+			pids = append(pids, p.cmd.Process.Pid)
+			_ = os.Truncate(string(p.out), 0)
 		}
+		pids = append(pids, s.server.cmd.Process.Pid, postgres)
 		for _, pid := range pids {
 			spent = append(spent, -cpu(b, pid))
 		}
@@ -201,11 +203,11 @@ func BenchmarkCalls(b *testing.B) {
 		}
 		return spent, r.Elapsed().Seconds()
 	}
-	idle, length := spent(8, 1, recordPath)
+	idle, length := spent(8, 1, benchRecord)
 	for _, kind := range []struct{ name, path string }{
 		{"a list of 50 records", "/api/v1/opportunities?limit=50"},
-		{"a record", recordPath}, {"a record, without pause", recordPath},
-		{"the history of a record", recordPath + "/history"}, {"an account page, not signed in", "/account/sign-in"},
+		{"a record", benchRecord}, {"a record, without pause", benchRecord},
+		{"the history of a record", benchRecord + "/history"}, {"an account page, not signed in", "/account/sign-in"},
 	} {
 		count, rate, resolution := 1600, 200.0, 20 // of the clock, in µs per call
 		if strings.HasSuffix(kind.name, "without pause") {
@@ -242,4 +244,38 @@ func postgresServer(b *testing.B) int {
 	stat, err := p.Stat()
 	require.NoError(b, err)
 	return stat.PPID
+}
+
+// BenchmarkStrangers measures a list of a paying client alone, and beside 32 clients without a key
+// that repeat one request without a pause.
+func BenchmarkStrangers(b *testing.B) {
+	write := section(b, "benchmarks.md", "strangers")
+	s := newBenchmark(b, 1000)
+	event := read[api.EventList](b, s.url, s.paying[0], benchRecord+"/history").Data[0]
+	paying := callsAt(s.address("gateway"), s.paying, nil, "/api/v1/opportunities?limit=50")
+	paying.Connections, paying.Count = 1, 500
+	var rows []row
+	for _, asked := range []load.Path{
+		{Name: "tools/call at /mcp with 60 KB", Path: "/mcp",
+			Body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` +
+				`{"name":"search_opportunities","arguments":{"q":"` + strings.Repeat("a", 60_000) + `"}}}`},
+		{Name: "/docs/search", Path: "/docs/search?q=how+is+my+daily+limit+computed"},
+		{Name: "/records/{id}", Path: "/records/" + recordID(0)},
+		{Name: "/log/proof/{id}", Path: "/.well-known/opportunity-history/log/proof/" + event.ID},
+	} {
+		crowd := load.Load{Address: paying.Address, Keys: []string{""}, Connections: 32, Paths: []load.Path{asked}}
+		var alone, beside series
+		for range 7 {
+			alone = append(alone, paying.run(b).Quantile(0.5).Seconds()*1000)
+			ctx, cancel := context.WithCancel(b.Context())
+			done := make(chan *load.Result)
+			go func() { done <- crowd.Run(ctx) }()
+			beside = append(beside, paying.run(b).Quantile(0.5).Seconds()*1000)
+			cancel()
+			<-done
+		}
+		what := fmt.Sprintf("a list of 50 beside 32 clients at %s against alone: 50th percentile", asked.Name)
+		rows = append(rows, row{what, "ms", beside, alone, "at most 5"})
+	}
+	write(table(rows))
 }

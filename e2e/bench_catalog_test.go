@@ -1,32 +1,37 @@
-package bench
+package e2e
 
 import (
 	"bytes"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/peer"
 )
 
-const listPath = "/api/v1/opportunities?limit=100"
+const listOf100 = listPath + "?limit=100"
 
 // atCatalog returns calls of the catalog as the gateway makes them.
-func (s *stack) atCatalog(path string) side {
-	l := at(s.address["catalog"], []string{tokenOf(peer.Gateway)}, nil, path)
+func (s *benchmark) atCatalog(path string) side {
+	l := callsAt(s.address("catalog"), []string{tokenBetween(peer.Gateway, peer.Catalog)}, nil, path)
 	l.Header = []string{api.CallerHeader + ": " + s.header[api.CallerHeader]}
 	return l
 }
 
 // baseline returns calls of the baseline of records.
-func (s *stack) baseline(address, path string) side { return at(address, []string{""}, nil, path) }
+func (s *benchmark) baseline(address, path string) side {
+	return callsAt(address, []string{""}, nil, path)
+}
 
 // listRate measures the first page of n records at the catalog and at the baseline.
-func listRate(b *testing.B, n int) (s *stack, ours, theirs series) {
-	s = newStack(b, n)
-	f := rounds(b, 0, s.atCatalog(listPath), s.baseline(s.baselineOfRecords(n), "/list"))
+func listRate(b *testing.B, n int) (s *benchmark, ours, theirs series) {
+	s = newBenchmark(b, n)
+	f := rounds(b, 0, s.atCatalog(listOf100), s.baseline(s.baselineOfRecords(n), "/list"))
 	return s, f[0].rate, f[1].rate
 }
 
@@ -62,8 +67,8 @@ func BenchmarkMillion(b *testing.B) {
 	for i := range 5 {
 		visible = append(visible, s.changeVisible(i, i+1).Seconds())
 	}
-	restart := s.restart("catalog")
-	now, peak := s.processes["catalog"].memory(b)
+	restart := s.restarted("catalog")
+	now, peak := s.memory("catalog")
 	const gib = 1024
 	encoded := series{s.encoded() / gib}
 	write(table([]row{
@@ -79,22 +84,21 @@ func BenchmarkMillion(b *testing.B) {
 
 // changeVisible records a review of the listings from (inclusive) to (exclusive), and returns the
 // time until the API shows the last of them.
-func (s *stack) changeVisible(from, to int) time.Duration {
+func (s *benchmark) changeVisible(from, to int) time.Duration {
 	// Reviews are a second apart, back from now.
 	now := time.Now().UTC().Add(time.Duration(from) * time.Second).Truncate(time.Second)
 	want := []byte(`"lastCheckedAt":"` + now.Add(-time.Duration(to)*time.Second).Format(time.RFC3339) + `"`)
 	s.send(from, to, now, reviewLine, "events", "append")
 	begun := time.Now()
 	eventually(s.B, "the review shows", func() bool {
-		body, err := s.get("/api/v1/opportunities/" + recordID(to-1))
-		return err == nil && bytes.Contains(body, want)
+		return bytes.Contains(get(s, s.url, s.paying[0], listPath+"/"+recordID(to-1)).body, want)
 	})
 	return time.Since(begun)
 }
 
 // encodings returns lists through gateway and catalog, compressed and not.
-func (s *stack) encodings(paths ...string) []side {
-	with := at(s.address["gateway"], s.keys, []*process{s.processes["gateway"], s.processes["catalog"]}, paths...)
+func (s *benchmark) encodings(paths ...string) []side {
+	with := callsAt(s.address("gateway"), s.paying, []*process{s.process(s, "gateway"), s.process(s, "catalog")}, paths...)
 	without := with
 	with.Header, without.Header = []string{"Accept-Encoding: gzip"}, []string{"Accept-Encoding: identity"}
 	return []side{with, without}
@@ -105,10 +109,10 @@ func (s *stack) encodings(paths ...string) []side {
 func BenchmarkCatalog(b *testing.B) {
 	write := section(b, "benchmarks.md", "catalog")
 	const n = 100_000
-	s := newStack(b, n)
+	s := newBenchmark(b, n)
 	var pages []string
 	for page := range n / 100 {
-		pages = append(pages, fmt.Sprintf("%s&page=%d", listPath, page+1))
+		pages = append(pages, fmt.Sprintf("%s&page=%d", listOf100, page+1))
 	}
 	var rows []row
 	add := func(what, aim string, f []figures) {
@@ -118,33 +122,77 @@ func BenchmarkCatalog(b *testing.B) {
 			row{"the same", "bytes of a body", f[0].bytes, f[1].bytes, ""})
 	}
 	add("a list of 100 records, the same one each time, gzip against identity", "at most 1.1",
-		rounds(b, 1000, s.encodings(listPath)...))
+		rounds(b, 1000, s.encodings(listOf100)...))
 	add("a walk of all 1,000 pages, each for the second time or more", "",
 		rounds(b, len(pages), s.encodings(pages...)...))
 	first := make([]figures, 2)
 	for range 3 {
-		s.restart("catalog")
+		s.restarted("catalog")
 		round(b, first, len(pages), s.encodings(pages...))
 	}
 	add("the same walk, each page for the first time", "at most 2", first)
 	id := recordID(n / 2)
-	f := rounds(b, 8000, s.atCatalog("/api/v1/opportunities/"+id), s.baseline(s.baselineOfRecords(n), "/record/"+id))
+	f := rounds(b, 8000, s.atCatalog(listPath+"/"+id), s.baseline(s.baselineOfRecords(n), "/record/"+id))
 	rows = append(rows, row{"a record by id at the catalog against net/http and pgx by primary key", "calls/s",
 		f[0].rate, f[1].rate, "at least 2.5"})
 
 	// Memory after the load and a walk of all pages, which the catalog keeps compressed, and after
 	// changes of as many records as change on a busy day, in twenty batches.
-	s.restart("catalog")
+	s.restarted("catalog")
 	round(b, make([]figures, 2), len(pages), s.encodings(pages...))
 	encoded := series{s.encoded()}
-	loaded, _ := s.processes["catalog"].memory(b)
+	loaded, _ := s.memory("catalog")
 	for batch := range 20 {
 		s.changeVisible(batch*500, batch*500+500)
 	}
-	changed, peak := s.processes["catalog"].memory(b)
+	changed, peak := s.memory("catalog")
 	write(table(append(rows,
 		row{"resident memory of the catalog against 100,000 encoded records, after the load", "MiB",
 			series{loaded}, encoded, "at most 1.6"},
 		row{"the same, after 10,000 changed records", "MiB", series{changed}, encoded, "at most 1.6"},
 		row{"the same, the most so far", "MiB", series{peak}, encoded, ""})))
+}
+
+// BenchmarkSizing measures the memory, the start and the database of each service that a read needs
+// with 60,000 and 600,000 reviewed records. GOMEMLIMIT is not set, so memory is what a service
+// takes if it has enough.
+func BenchmarkSizing(b *testing.B) {
+	write := section(b, "operations.md", "sizing")
+	var out strings.Builder
+	out.WriteString("| Records | Service | Memory after a start | most at a start | most under load | most at import and reviews " +
+		"| Ready after | Database |\n|---|---|---|---|---|---|---|---|\n")
+	for _, n := range []int{60_000, 600_000} {
+		b.Run(number(float64(n)), func(b *testing.B) {
+			s := newBenchmark(b, n)
+			paths := []string{"/docs", "/account/sign-in"}
+			for page := range n / 100 {
+				paths = append(paths, fmt.Sprintf("%s&page=%d", listOf100, page+1),
+					"/api/v1/opportunities/"+recordID(page*100)+"/history")
+			}
+			reads := callsAt(s.address("gateway"), s.paying, nil, paths...)
+			reads.Count = 2 * len(paths)
+			for _, name := range []string{"gateway", "catalog", "history", "authquota"} {
+				_, filling := s.memory(name)
+				took := s.restarted(name)
+				idle, start := s.memory(name)
+				reads.run(b)
+				_, loaded := s.memory(name)
+				fmt.Fprintf(&out, "| %s | %s | %s MiB | %s MiB | %s MiB | %s MiB | %s s | %s |\n", number(float64(n)), name,
+					number(idle), number(start), number(loaded), number(filling), number(took.Seconds()), s.databaseSize(name))
+			}
+		})
+	}
+	if !b.Failed() {
+		write(out.String())
+	}
+}
+
+// databaseSize returns the size of the database of a service, or nothing for the gateway.
+func (s *benchmark) databaseSize(name string) string {
+	if name == "gateway" {
+		return ""
+	}
+	size, err := strconv.ParseFloat(s.query(s, name, "SELECT pg_database_size(current_database())::text"), 64)
+	require.NoError(s, err)
+	return number(size/mib) + " MiB"
 }

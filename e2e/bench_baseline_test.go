@@ -1,4 +1,4 @@
-package bench
+package e2e
 
 import (
 	"context"
@@ -51,13 +51,13 @@ func listens(b *testing.B, address string) {
 	})
 }
 
-func serve(h http.Handler) error {
+func serveHTTP(h http.Handler) error {
 	return http.ListenAndServe(os.Getenv("LISTEN"), h) //nolint:gosec // on loopback
 }
 
 // limitScript limits an account, in the minimal gateway and in nginx.
 //
-//go:embed limit.lua
+//go:embed bench/limit.lua
 var limitScript string
 
 // edge is a gateway in front of a service, with a limit of calls per minute unless that is 0.
@@ -71,16 +71,16 @@ type edge struct {
 	Dir, Limit      string // for nginx
 }
 
-func (s *stack) edge(perMinute int) edge {
-	host, port, _ := net.SplitHostPort(s.address["redis"])
+func (s *benchmark) edge(perMinute int) edge {
+	host, port, _ := net.SplitHostPort(s.addresses["redis"])
 	return edge{
-		Listen: storetest.FreeAddress(s), Service: s.address["catalog"], Header: s.header, RedisHost: host, RedisPort: port,
-		Keys: s.keys, PerMinute: perMinute, Dir: s.TempDir(), Limit: limitScript,
+		Listen: storetest.FreeAddress(s), Service: s.address("catalog"), Header: s.header, RedisHost: host, RedisPort: port,
+		Keys: s.paying, PerMinute: perMinute, Dir: s.TempDir(), Limit: limitScript,
 	}
 }
 
 // minimal starts the minimal gateway.
-func (s *stack) minimal(perMinute int) (*process, string) {
+func (s *benchmark) minimal(perMinute int) (*process, string) {
 	text, err := json.Marshal(s.edge(perMinute))
 	require.NoError(s, err)
 	return startBaseline(s.B, "gateway", "EDGE="+string(text))
@@ -122,7 +122,7 @@ func serveMinimal() error {
 			}
 		},
 	}))
-	return serve(engine)
+	return serveHTTP(engine)
 }
 
 type buffers struct{ sync.Pool }
@@ -130,11 +130,11 @@ type buffers struct{ sync.Pool }
 func (b *buffers) Get() []byte  { return b.Pool.Get().([]byte) }
 func (b *buffers) Put(p []byte) { b.Pool.Put(p) } //nolint:staticcheck // the interface passes slices by value
 
-//go:embed nginx.conf
+//go:embed bench/nginx.conf
 var nginxText string
 
 // nginx starts an nginx, or returns nil if it is not installed. Without a limit it only forwards.
-func (s *stack) nginx(perMinute int) (*process, string) {
+func (s *benchmark) nginx(perMinute int) (*process, string) {
 	path, err := exec.LookPath("/usr/sbin/nginx")
 	if err != nil {
 		return nil, ""
@@ -177,7 +177,7 @@ func serveRecords() error {
 		}
 		reply(w, fmt.Appendf(body, `],"total":%d}`, total), errors.Join(failed, err))
 	})
-	return serve(mux)
+	return serveHTTP(mux)
 }
 
 func reply(w http.ResponseWriter, body []byte, err error) {
@@ -191,30 +191,22 @@ func reply(w http.ResponseWriter, body []byte, err error) {
 }
 
 // baselineOfRecords copies the catalog's n records into a table and starts the baseline on it.
-func (s *stack) baselineOfRecords(n int) (address string) {
+func (s *benchmark) baselineOfRecords(n int) (address string) {
 	database := storetest.Postgres(s)
 	db, err := pgx.Connect(s.Context(), database)
 	require.NoError(s, err)
 	defer db.Close(s.Context()) //nolint:errcheck // the errors of statements count
-	_, err = db.Exec(s.Context(), "CREATE TABLE records (id text PRIMARY KEY, position bigint UNIQUE, body text)")
-	require.NoError(s, err)
-	for page := range (n + 99) / 100 {
-		body, err := s.get(fmt.Sprintf("%s&page=%d", listPath, page+1))
-		require.NoError(s, err)
-		var list struct{ Data []json.RawMessage }
-		require.NoError(s, json.Unmarshal(body, &list))
-		var rows [][]any
-		for i, record := range list.Data {
-			var id struct{ ID string }
-			require.NoError(s, json.Unmarshal(record, &id))
-			rows = append(rows, []any{id.ID, page*100 + i, string(record)})
-		}
-		columns := []string{"id", "position", "body"}
-		_, err = db.CopyFrom(s.Context(), pgx.Identifier{"records"}, columns, pgx.CopyFromRows(rows))
+	execute := func(statement string, args ...any) {
+		_, err := db.Exec(s.Context(), statement, args...)
 		require.NoError(s, err)
 	}
-	_, err = db.Exec(s.Context(), "VACUUM ANALYZE records")
-	require.NoError(s, err)
+	execute("CREATE TABLE records (id text PRIMARY KEY, position bigint UNIQUE, body text)")
+	for page := range (n + 99) / 100 {
+		path := fmt.Sprintf("%s&page=%d", listOf100, page+1)
+		execute("INSERT INTO records SELECT r->>'id', $1 + i, r::text FROM json_array_elements($2::json->'data') "+
+			"WITH ORDINALITY AS a(r, i)", page*100, string(get(s, s.url, s.paying[0], path).body))
+	}
+	execute("VACUUM ANALYZE records")
 	_, address = startBaseline(s.B, "records", "DATABASE="+database)
 	return address
 }

@@ -1,7 +1,4 @@
-// Package bench measures the API against baselines, with the programs that operators run, and
-// writes the results to docs/benchmarks.md and docs/operations.md, which say what is measured. Each
-// benchmark is a section of those pages and runs once: `make bench [ONLY=gateway,...]`.
-package bench
+package e2e
 
 import (
 	"fmt"
@@ -20,20 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMain runs a baseline if the process was started as one.
-func TestMain(m *testing.M) {
-	if run := baselines[os.Getenv(baselineVariable)]; run != nil {
-		fmt.Fprintln(os.Stderr, "baseline:", run())
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
-}
-
-const root = "../.."
-
 // commit is that at the start: results change the documents.
 var commit = sync.OnceValue(func() string {
-	git := exec.Command("git", "-C", root, "describe", "--always", "--dirty", "--exclude=*") //nolint:noctx // short
+	git := exec.Command("git", "describe", "--always", "--dirty", "--exclude=*") //nolint:noctx // short
 	version, _ := git.Output()
 	return strings.TrimSpace(string(version))
 })
@@ -50,7 +36,7 @@ func section(b *testing.B, page, name string) (write func(text string)) {
 	return func(text string) {
 		text = "\n" + machine + "\n\n" + text + "\n"
 		fmt.Print(text)
-		file := filepath.Join(root, "docs", page)
+		file := filepath.Join("..", "docs", page)
 		old, err := os.ReadFile(file)
 		require.NoError(b, err)
 		begin, end := "<!-- begin: make bench ONLY="+name+" -->\n", "<!-- end: make bench ONLY="+name+" -->"

@@ -1,9 +1,10 @@
-package bench
+package e2e
 
 import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -137,14 +138,14 @@ func BenchmarkDesk(b *testing.B) {
 }
 
 // goBenchmarks runs suites one after the other and returns the results of those that succeed.
-func goBenchmarks(b *testing.B, suites []suite) (found results) {
+func goBenchmarks(b *testing.B, suites []suite) (found outcomes) {
 	for _, s := range suites {
 		args := []string{
 			"test", "-run", "^$", "-bench", s.pattern, "-benchmem", "-count", strconv.Itoa(s.count), "-timeout", "30m",
 			"./" + s.folder,
 		}
 		cmd := exec.CommandContext(b.Context(), "go", append(args, s.args...)...) //nolint:gosec // of the tables above
-		cmd.Dir, cmd.Stderr = root, os.Stderr
+		cmd.Dir, cmd.Stderr = "..", os.Stderr
 		out, err := cmd.Output()
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "bench: %s of %s: %v\n%s", s.pattern, s.folder, err, out)
@@ -155,16 +156,16 @@ func goBenchmarks(b *testing.B, suites []suite) (found results) {
 	return found
 }
 
-// result is a line of the output of `go test -bench`.
-type result struct {
+// outcome is a line of the output of `go test -bench`.
+type outcome struct {
 	name    string // without "Benchmark" and the number of processors
 	metrics map[string]float64
 }
 
-type results []result
+type outcomes []outcome
 
 // get returns the values of a metric, multiplied by scale, and nil if there are none.
-func (all results) get(name, metric string, scale float64) (s series) {
+func (all outcomes) get(name, metric string, scale float64) (s series) {
 	for _, r := range all {
 		if v, found := r.metrics[metric]; found && r.name == name {
 			s = append(s, v*scale)
@@ -173,22 +174,15 @@ func (all results) get(name, metric string, scale float64) (s series) {
 	return s
 }
 
-// parseBenchmarks reads the output of `go test -bench`: lines of a name, the number of iterations,
+// resultLine matches a result in the output of `go test -bench`: the name, the number of iterations,
 // and values with their units.
-func parseBenchmarks(out string) (all results) {
-	for line := range strings.Lines(out) {
-		fields := strings.Fields(line)
-		if len(fields) < 4 || !strings.HasPrefix(fields[0], "Benchmark") {
-			continue
-		}
-		r := result{name: strings.TrimPrefix(fields[0], "Benchmark"), metrics: map[string]float64{}}
-		if at := strings.LastIndexByte(r.name, '-'); at > 0 {
-			r.name = r.name[:at]
-		}
-		for pair := range slices.Chunk(fields[2:], 2) {
-			if v, err := strconv.ParseFloat(pair[0], 64); err == nil && len(pair) == 2 {
-				r.metrics[pair[1]] = v
-			}
+var resultLine = regexp.MustCompile(`(?m)^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.+)$`)
+
+func parseBenchmarks(out string) (all outcomes) {
+	for _, line := range resultLine.FindAllStringSubmatch(out, -1) {
+		r := outcome{name: line[1], metrics: map[string]float64{}}
+		for pair := range slices.Chunk(strings.Fields(line[2]), 2) {
+			r.metrics[pair[1]], _ = strconv.ParseFloat(pair[0], 64)
 		}
 		all = append(all, r)
 	}
