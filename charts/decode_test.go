@@ -7,36 +7,27 @@ import (
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
 )
 
-// kinds lists the types of all objects that the chart may create. Any other kind, such as a Secret,
-// fails every test.
-var kinds = map[metav1.TypeMeta]func() metav1.Object{
-	{APIVersion: "apps/v1", Kind: "Deployment"}:                      func() metav1.Object { return new(appsv1.Deployment) },
-	{APIVersion: "autoscaling/v2", Kind: "HorizontalPodAutoscaler"}:  func() metav1.Object { return new(autoscalingv2.HorizontalPodAutoscaler) },
-	{APIVersion: "batch/v1", Kind: "CronJob"}:                        func() metav1.Object { return new(batchv1.CronJob) },
-	{APIVersion: "batch/v1", Kind: "Job"}:                            func() metav1.Object { return new(batchv1.Job) },
-	{APIVersion: "gateway.networking.k8s.io/v1", Kind: "HTTPRoute"}:  func() metav1.Object { return new(gatewayv1.HTTPRoute) },
-	{APIVersion: "monitoring.coreos.com/v1", Kind: "PrometheusRule"}: func() metav1.Object { return new(monitoringv1.PrometheusRule) },
-	{APIVersion: "monitoring.coreos.com/v1", Kind: "ServiceMonitor"}: func() metav1.Object { return new(monitoringv1.ServiceMonitor) },
-	{APIVersion: "networking.k8s.io/v1", Kind: "Ingress"}:            func() metav1.Object { return new(networkingv1.Ingress) },
-	{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"}:      func() metav1.Object { return new(networkingv1.NetworkPolicy) },
-	{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"}:           func() metav1.Object { return new(policyv1.PodDisruptionBudget) },
-	{APIVersion: "v1", Kind: "ConfigMap"}:                            func() metav1.Object { return new(corev1.ConfigMap) },
-	{APIVersion: "v1", Kind: "Pod"}:                                  func() metav1.Object { return new(corev1.Pod) },
-	{APIVersion: "v1", Kind: "Service"}:                              func() metav1.Object { return new(corev1.Service) },
-	{APIVersion: "v1", Kind: "ServiceAccount"}:                       func() metav1.Object { return new(corev1.ServiceAccount) },
+// types has the Go types of all objects in the chart and in the folder k8s.
+var types = runtime.NewScheme()
+
+func init() {
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, gatewayv1.Install, monitoringv1.AddToScheme} {
+		if err := add(types); err != nil {
+			panic(err)
+		}
+	}
 }
 
-// manifest is an object rendered from the chart.
+// manifest is an object of a file.
 type manifest struct {
 	file string
 	text string
@@ -49,9 +40,9 @@ func decode(t *testing.T, file, text string) manifest {
 	t.Helper()
 	m := manifest{file: file, text: text}
 	require.NoError(t, yaml.Unmarshal([]byte(text), &m.TypeMeta), text)
-	empty, known := kinds[m.TypeMeta]
-	require.True(t, known, "%s creates a %s of %s", file, m.Kind, m.APIVersion)
-	m.Object = empty()
+	object, err := types.New(m.GroupVersionKind())
+	require.NoError(t, err, file)
+	m.Object = object.(metav1.Object)
 	require.NoError(t, yaml.UnmarshalStrict([]byte(text), m.Object), text)
 	return m
 }
@@ -70,14 +61,9 @@ func of[T metav1.Object](all []manifest) []T {
 // named returns the object of one type with that name.
 func named[T metav1.Object](t *testing.T, all []manifest, name string) T {
 	t.Helper()
-	for _, o := range of[T](all) {
-		if o.GetName() == name {
-			return o
-		}
-	}
-	var none T
-	require.Failf(t, "object not found", "%T %s", none, name)
-	return none
+	i := slices.IndexFunc(of[T](all), func(o T) bool { return o.GetName() == name })
+	require.NotEqual(t, -1, i, "object not found: %T %s", *new(T), name)
+	return of[T](all)[i]
 }
 
 // pod is the pod template of an object.
@@ -93,20 +79,24 @@ type pod struct {
 // pods returns the pod templates of all objects.
 func pods(all []manifest) (out []pod) {
 	for _, m := range all {
-		p := pod{owner: m.Kind + " " + m.GetName(), environment: map[string]string{}}
+		var template corev1.PodTemplateSpec
+		serves := false
 		switch o := m.Object.(type) {
 		case *appsv1.Deployment:
-			p.serves, p.meta, p.spec = true, o.Spec.Template.ObjectMeta, o.Spec.Template.Spec
+			template, serves = o.Spec.Template, true
+		case *appsv1.StatefulSet:
+			template, serves = o.Spec.Template, true
 		case *batchv1.Job:
-			p.meta, p.spec = o.Spec.Template.ObjectMeta, o.Spec.Template.Spec
+			template = o.Spec.Template
 		case *batchv1.CronJob:
-			p.meta, p.spec = o.Spec.JobTemplate.Spec.Template.ObjectMeta, o.Spec.JobTemplate.Spec.Template.Spec
+			template = o.Spec.JobTemplate.Spec.Template
 		case *corev1.Pod:
-			p.meta, p.spec = o.ObjectMeta, o.Spec
+			template = corev1.PodTemplateSpec{ObjectMeta: o.ObjectMeta, Spec: o.Spec}
 		default:
 			continue
 		}
-		p.container = p.spec.Containers[0]
+		p := pod{m.Kind + " " + m.GetName(), serves, template.ObjectMeta, template.Spec, template.Spec.Containers[0],
+			map[string]string{}}
 		for _, e := range p.container.Env {
 			p.environment[e.Name] = e.Value
 		}
@@ -121,22 +111,4 @@ func podOf(t *testing.T, all []manifest, owner string) pod {
 	i := slices.IndexFunc(pods(all), func(p pod) bool { return p.owner == owner })
 	require.NotEqual(t, -1, i, "%s has no pods", owner)
 	return pods(all)[i]
-}
-
-// TestManifestsAreNamedAndLabeled decodes all manifests strictly and checks their labels and that
-// names are unique.
-func TestManifestsAreNamedAndLabeled(t *testing.T) {
-	eachCase(t, func(t *testing.T, all []manifest) {
-		there := map[string]bool{}
-		for _, m := range all {
-			id := m.Kind + " " + m.GetName()
-			require.False(t, there[id], "duplicate object %s", id)
-			there[id] = true
-			require.LessOrEqual(t, len(m.GetName()), 63, id)
-			for _, label := range []string{"name", "instance", "component", "version", "part-of"} {
-				require.NotEmpty(t, m.GetLabels()["app.kubernetes.io/"+label], "%s has no label %s", id, label)
-			}
-			require.Empty(t, m.GetNamespace(), "%s: must not set a namespace, the release does", id)
-		}
-	})
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,32 +31,18 @@ func TestPreviousVersionWorksWithNewSchema(t *testing.T) {
 			"%s removes something that the previous version may need: "+
 				"do it a release later and say in a line \"-- Contract: why it is no longer needed\"", file)
 	}
+	for _, statement := range []string{
+		"ALTER TABLE a DROP COLUMN b;", "drop table a;", "ALTER TABLE a RENAME COLUMN b TO c;",
+		"ALTER TABLE a ALTER COLUMN b TYPE text;", "ALTER TABLE a ALTER COLUMN b SET NOT NULL;",
+		"ALTER TABLE a ADD COLUMN b text NOT NULL;",
+	} {
+		require.True(t, breaks(statement), statement)
+	}
+	require.False(t, breaks("ALTER TABLE a ADD COLUMN b text NOT NULL DEFAULT '', ADD COLUMN c text; DROP TRIGGER d;"))
 }
 
 func breaks(migration string) bool {
-	for _, statement := range takesAway.FindAllString(migration, -1) {
-		if !strings.Contains(strings.ToUpper(statement), "DEFAULT") {
-			return true
-		}
-	}
-	return false
-}
-
-func TestBreaks(t *testing.T) {
-	for statement, want := range map[string]bool{
-		"ALTER TABLE a DROP COLUMN b;":                           true,
-		"drop table a;":                                          true,
-		"ALTER TABLE a RENAME COLUMN b TO c;":                    true,
-		"ALTER TABLE a ALTER COLUMN b TYPE text;":                true,
-		"ALTER TABLE a ALTER COLUMN b SET NOT NULL;":             true,
-		"ALTER TABLE a ADD COLUMN b text NOT NULL;":              true,
-		"ALTER TABLE a ADD COLUMN b text NOT NULL DEFAULT '';":   false,
-		"ALTER TABLE a ADD COLUMN b text;":                       false,
-		"CREATE TABLE a (b text NOT NULL);":                      false,
-		"ALTER TABLE a ENABLE ALWAYS TRIGGER b; DROP TRIGGER c;": false,
-		"ALTER TABLE a ADD COLUMN b text DEFAULT 'x' NOT NULL;":  false,
-		"CREATE INDEX b ON a (c); DROP INDEX d;":                 false,
-	} {
-		require.Equal(t, want, breaks(statement), statement)
-	}
+	return slices.ContainsFunc(takesAway.FindAllString(migration, -1), func(statement string) bool {
+		return !strings.Contains(strings.ToUpper(statement), "DEFAULT")
+	})
 }

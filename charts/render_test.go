@@ -14,6 +14,8 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/lint"
+	"helm.sh/helm/v3/pkg/lint/support"
 	"helm.sh/helm/v3/pkg/releaseutil"
 	"sigs.k8s.io/yaml"
 )
@@ -23,6 +25,9 @@ const (
 	release   = "opportunity"
 	namespace = "data"
 )
+
+// kubernetes is the version of the cluster.
+var kubernetes = &chartutil.KubeVersion{Version: "v1.35.0", Major: "1", Minor: "35"}
 
 var services = []string{"authquota", "billing", "catalog", "gateway", "history"}
 
@@ -97,7 +102,7 @@ func renderFiles(t *testing.T, name string, given values,
 ) (map[string]string, error) {
 	t.Helper()
 	capabilities := chartutil.DefaultCapabilities.Copy()
-	capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.35.0", Major: "1", Minor: "35"}
+	capabilities.KubeVersion = *kubernetes
 	all, err := chartutil.ToRenderValues(load(t), given,
 		chartutil.ReleaseOptions{Name: name, Namespace: namespace, IsInstall: true}, capabilities)
 	if err != nil {
@@ -144,5 +149,14 @@ func eachCase(t *testing.T, test func(t *testing.T, all []manifest)) {
 			made[name] = rendered(t, given)
 		}
 		t.Run(name, func(t *testing.T) { test(t, made[name]) })
+	}
+}
+
+func TestLint(t *testing.T) {
+	for name, given := range cases(t) {
+		result := lint.AllWithKubeVersion(chartDir, given, namespace, kubernetes)
+		for _, m := range result.Messages {
+			require.Less(t, m.Severity, support.WarningSev, "%s: %s", name, m.Error())
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -27,43 +28,32 @@ func serviceDeployments(all []manifest) []*appsv1.Deployment {
 		func(d *appsv1.Deployment) bool { return d.Name == "opportunity-desk" })
 }
 
-// TestTerminationGraceCoversShutdown checks the time before Kubernetes kills a pod. A stopping
+// TestUpgradesKeepCapacity checks that an upgrade never has fewer ready pods than configured, that
+// draining a node evicts one pod at a time, and the time before Kubernetes kills a pod: a stopping
 // service serves for its grace period, drains, and then needs a few seconds to save its state.
-func TestTerminationGraceCoversShutdown(t *testing.T) {
-	eachCase(t, func(t *testing.T, all []manifest) {
-		for _, p := range pods(all) {
-			if !p.serves || p.owner == "Deployment opportunity-desk" {
-				continue
-			}
-			grace := seconds(t, p.environment["OPPORTUNITY_SHUTDOWN_GRACE"])
-			drain := seconds(t, p.environment["OPPORTUNITY_SHUTDOWN_DRAIN"])
-			require.GreaterOrEqual(t, grace, int64(3), "%s: nodes need a second or two to remove the endpoint", p.owner)
-			require.Greater(t, drain, int64(10), "%s: the gateway waits ten seconds for a response", p.owner)
-			require.GreaterOrEqual(t, *p.spec.TerminationGracePeriodSeconds, grace+drain+10, p.owner)
-		}
-	})
-}
-
-// TestUpgradesKeepCapacity checks that an upgrade never has fewer ready pods than configured, and
-// that draining a node evicts one pod at a time.
 func TestUpgradesKeepCapacity(t *testing.T) {
 	eachCase(t, func(t *testing.T, all []manifest) {
 		for _, d := range serviceDeployments(all) {
 			require.Equal(t, appsv1.RollingUpdateDeploymentStrategyType, d.Spec.Strategy.Type)
 			require.Equal(t, "0", d.Spec.Strategy.RollingUpdate.MaxUnavailable.String(), d.Name)
-			c := d.Spec.Template.Spec.Containers[0]
-			require.Equal(t, "/readyz", c.ReadinessProbe.HTTPGet.Path, d.Name)
-			for _, alive := range []string{c.StartupProbe.HTTPGet.Path, c.LivenessProbe.HTTPGet.Path} {
-				require.Equal(t, "/livez", alive, "%s: a pod that waits for migrations must not be killed", d.Name)
+			p := podOf(t, all, "Deployment "+d.Name)
+			require.Equal(t, "/readyz", p.container.ReadinessProbe.HTTPGet.Path, d.Name)
+			require.Equal(t, "operations", p.container.ReadinessProbe.HTTPGet.Port.String(), d.Name)
+			for _, alive := range []*corev1.Probe{p.container.StartupProbe, p.container.LivenessProbe} {
+				require.Equal(t, "/livez", alive.HTTPGet.Path, "%s: a pod that waits for migrations must not be killed", d.Name)
 			}
-			require.Equal(t, "operations", c.ReadinessProbe.HTTPGet.Port.String(), d.Name)
 			budget := named[*policyv1.PodDisruptionBudget](t, all, d.Name)
 			require.Equal(t, d.Spec.Selector, budget.Spec.Selector, d.Name)
 			require.Equal(t, "1", budget.Spec.MaxUnavailable.String(), d.Name)
-			for _, spread := range d.Spec.Template.Spec.TopologySpreadConstraints {
+			for _, spread := range p.spec.TopologySpreadConstraints {
 				require.Equal(t, d.Spec.Selector, spread.LabelSelector, d.Name)
 			}
-			require.True(t, matches(d.Spec.Selector.MatchLabels, d.Spec.Template.Labels), d.Name)
+			require.True(t, matches(d.Spec.Selector.MatchLabels, p.meta.Labels), d.Name)
+			grace := seconds(t, p.environment["OPPORTUNITY_SHUTDOWN_GRACE"])
+			drain := seconds(t, p.environment["OPPORTUNITY_SHUTDOWN_DRAIN"])
+			require.GreaterOrEqual(t, grace, int64(3), "%s: nodes need a second or two to remove the endpoint", d.Name)
+			require.Greater(t, drain, int64(10), "%s: the gateway waits ten seconds for a response", d.Name)
+			require.GreaterOrEqual(t, *p.spec.TerminationGracePeriodSeconds, grace+drain+10, d.Name)
 		}
 		for _, h := range of[*autoscalingv2.HorizontalPodAutoscaler](all) {
 			require.Nil(t, named[*appsv1.Deployment](t, all, h.Spec.ScaleTargetRef.Name).Spec.Replicas,
@@ -157,20 +147,20 @@ func TestCronJobs(t *testing.T) {
 }
 
 func TestImages(t *testing.T) {
-	images := func(given values) string {
-		return podOf(t, rendered(t, given), "Deployment opportunity-authquota").container.Image
+	digest, version := "sha256:"+strings.Repeat("0", 64), load(t).AppVersion()
+	for want, image := range map[string]values{
+		"opportunity/authquota:" + version:                {},
+		"opportunity/authquota:9":                         {"tag": "9"},
+		"r.example/x/opportunity/authquota:9":             {"tag": "9", "registry": "r.example/x"},
+		"opportunity/authquota:" + version + "@" + digest: {"digests": values{"authquota": digest}},
+		"opportunity/authquota:8":                         {"digests": values{"authquota": digest}, "tag": "8"}, // another version
+	} {
+		require.Equal(t, want, podOf(t, rendered(t, with("image", image)), "Deployment opportunity-authquota").container.Image)
 	}
-	require.Equal(t, "opportunity/authquota:"+load(t).AppVersion(), images(least()))
-	require.Equal(t, "opportunity/authquota:9", images(with("image.tag", "9")))
-	require.Equal(t, "r.example/x/opportunity/authquota:9",
-		images(set(with("image.tag", "9"), "image.registry", "r.example/x")))
-	require.Equal(t, "y@sha256:0", images(set(with("image.tag", "9"), "authquota.image", "y@sha256:0")))
-	digest := "sha256:" + strings.Repeat("0", 64)
-	digests := func() values { return with("image.digests", values{"authquota": digest}) }
-	require.Equal(t, "opportunity/authquota:"+load(t).AppVersion()+"@"+digest, images(digests()))
-	require.Equal(t, "opportunity/authquota:9", images(set(digests(), "image.tag", "9")), "another version")
-	for _, p := range pods(rendered(t, set(withDesk(), "test.image", "command@sha256:0"))) {
+	given := set(set(withDesk(), "authquota.image", "y@sha256:0"), "test.image", "command@sha256:0")
+	for _, p := range pods(rendered(t, set(given, "image.tag", "9"))) {
 		command := p.owner == "Deployment opportunity-desk" || p.owner == "Pod opportunity-test"
 		require.Equal(t, command, p.container.Image == "command@sha256:0", p.owner)
+		require.Equal(t, strings.Contains(p.owner, "authquota"), p.container.Image == "y@sha256:0", p.owner)
 	}
 }

@@ -36,9 +36,7 @@ func TestBlocksAreUpToDate(t *testing.T) {
 		{"operators/verbs.md", "A line with every field:\n\n```json\n", "```\n", example},
 		{"operators/verbs.md", "- Reviews cover ", ".\n", materialFields()},
 	} {
-		text, err := os.ReadFile(c.page)
-		require.NoError(t, err)
-		before, rest, found := strings.Cut(string(text), c.start)
+		before, rest, found := strings.Cut(read(t, c.page), c.start)
 		require.True(t, found, c.page)
 		block, after, _ := strings.Cut(rest, c.end)
 		if *update {

@@ -17,13 +17,8 @@ func operatorPages(t *testing.T) map[string]string {
 	t.Helper()
 	pages := map[string]string{}
 	for _, folder := range []string{"operators", "runbooks", "decisions"} {
-		files, err := filepath.Glob(folder + "/*.md")
-		require.NoError(t, err)
-		require.NotEmpty(t, files, folder)
-		for _, file := range files {
-			source, err := os.ReadFile(file)
-			require.NoError(t, err)
-			pages[file] = string(source)
+		for _, file := range mustGlob(t, folder+"/*.md") {
+			pages[file] = read(t, file)
 		}
 	}
 	return pages
@@ -36,12 +31,11 @@ var commandSettings = []string{
 }
 
 func TestSettingsInOperatorPagesExist(t *testing.T) {
-	reference, err := os.ReadFile("configuration.md")
-	require.NoError(t, err)
+	reference := read(t, "configuration.md")
 	setting := regexp.MustCompile(`\bOPPORTUNITY_[A-Z_0-9]+\b`)
 	for file, text := range operatorPages(t) {
 		for _, name := range setting.FindAllString(text, -1) {
-			known := slices.Contains(commandSettings, name) || strings.Contains(string(reference), "| `"+name+"` |")
+			known := slices.Contains(commandSettings, name) || strings.Contains(reference, "| `"+name+"` |")
 			require.True(t, known, "%s names the unknown setting %s", file, name)
 		}
 	}

@@ -18,22 +18,19 @@ var sampleBlock = regexp.MustCompile("(?s)```(go|js|python)\n(.*?)```\n")
 func TestSamplesAreUpToDate(t *testing.T) {
 	used := map[string]bool{}
 	for _, p := range mustGlob(t, "consumers/*.md") {
-		text, err := os.ReadFile(p)
-		require.NoError(t, err)
+		text := read(t, p)
 		dir := filepath.Join("../sdk/samples", strings.TrimSuffix(filepath.Base(p), ".md"))
-		want := sampleBlock.ReplaceAllStringFunc(string(text), func(block string) string {
+		want := sampleBlock.ReplaceAllStringFunc(text, func(block string) string {
 			language := sampleBlock.FindStringSubmatch(block)[1]
 			file := filepath.Join(dir, "main."+map[string]string{"go": "go", "js": "mjs", "python": "py"}[language])
 			used[file] = true
-			code, err := os.ReadFile(file)
-			require.NoError(t, err, "%s: put the code of a block into a file", p)
-			return "```" + language + "\n" + string(code) + "```\n"
+			return "```" + language + "\n" + read(t, file) + "```\n"
 		})
 		if *update {
 			require.NoError(t, os.WriteFile(p, []byte(want), 0o600))
 			continue
 		}
-		require.Equal(t, want, string(text), "%s is out of date: run make generate", p)
+		require.Equal(t, want, text, "%s is out of date: run make generate", p)
 	}
 	for _, file := range mustGlob(t, "../sdk/samples/*/main.*") {
 		require.True(t, used[file], "no page shows %s", file)

@@ -54,9 +54,7 @@ func newNamespace(t *testing.T, page string) *namespace {
 		u.RawQuery, schemas = q.Encode(), schemas[1:]
 		return u.String()
 	}}, generous, fmt.Sprintf("OPPORTUNITY_HISTORY_SIGNING_KEY=%064d", 1))
-	text, err := os.ReadFile(page)
-	require.NoError(t, err)
-	n := &namespace{stack: s, t: t, folder: t.TempDir(), page: string(text)}
+	n := &namespace{stack: s, t: t, folder: t.TempDir(), page: text(t, page)}
 	control := httptest.NewServer(n)
 	t.Cleanup(control.Close)
 	bin := t.TempDir()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -173,22 +174,15 @@ func (all outcomes) get(name, metric string, scale float64) (s series) {
 	return s
 }
 
-// parseBenchmarks reads the output of `go test -bench`: lines of a name, the number of iterations,
+// resultLine matches a result in the output of `go test -bench`: the name, the number of iterations,
 // and values with their units.
+var resultLine = regexp.MustCompile(`(?m)^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.+)$`)
+
 func parseBenchmarks(out string) (all outcomes) {
-	for line := range strings.Lines(out) {
-		fields := strings.Fields(line)
-		if len(fields) < 4 || !strings.HasPrefix(fields[0], "Benchmark") {
-			continue
-		}
-		r := outcome{name: strings.TrimPrefix(fields[0], "Benchmark"), metrics: map[string]float64{}}
-		if at := strings.LastIndexByte(r.name, '-'); at > 0 {
-			r.name = r.name[:at]
-		}
-		for pair := range slices.Chunk(fields[2:], 2) {
-			if v, err := strconv.ParseFloat(pair[0], 64); err == nil && len(pair) == 2 {
-				r.metrics[pair[1]] = v
-			}
+	for _, line := range resultLine.FindAllStringSubmatch(out, -1) {
+		r := outcome{name: line[1], metrics: map[string]float64{}}
+		for pair := range slices.Chunk(strings.Fields(line[2]), 2) {
+			r.metrics[pair[1]], _ = strconv.ParseFloat(pair[0], 64)
 		}
 		all = append(all, r)
 	}

@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,7 +28,7 @@ func listingLine(i int, now time.Time) any {
 		Platform: api.Platform{
 			Company:        api.Company{Name: "Platform " + sentence(random, 2), Website: site + id},
 			ApplicationURL: site + id + "/apply", Category: api.Categories[i%len(api.Categories)],
-			Summary: sentence(random, 12), Overview: sentence(random, 170),
+			Summary: sentence(random, 12), Overview: sentence(random, 300),
 			StartingCost: "None", WorkModel: "Independent contractor",
 		},
 		PublishedAt: &published, Facts: &facts, Sources: []api.Source{{URL: site + id + "/about", CheckedAt: &checked}},
@@ -61,26 +62,11 @@ func reviewLine(i int, now time.Time) any {
 	}
 }
 
-var syllables = strings.Fields("an ter pro con in re de com ex per al ment tion ing er ly pay work " +
-	"a e i o u ro ta se ver ca li mo te on")
-
-var words = func() (all []string) {
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 3000 {
-		var word strings.Builder
-		for range 1 + random.IntN(3) {
-			word.WriteString(syllables[random.IntN(len(syllables))])
-		}
-		all = append(all, word.String())
-	}
-	return all
-}()
-
-// sentence returns n words. Some are much more frequent than others, as in a language.
+// sentence returns n words of 3,000. Some are much more frequent than others, as in a language.
 func sentence(random *rand.Rand, n int) string {
 	chosen := make([]string, n)
 	for i := range chosen {
-		chosen[i] = words[int(float64(len(words))*random.Float64()*random.Float64()*random.Float64())]
+		chosen[i] = strconv.FormatInt(46_656+int64(3000*random.Float64()*random.Float64()*random.Float64()), 36)
 	}
 	return strings.Join(chosen, " ")
 }

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"testing"
@@ -33,14 +32,9 @@ func (u upProcess) walk(t *testing.T, script string, settings ...string) {
 	require.NotEmpty(t, chromium, "run the tests with scripts/with-browser, as make test does")
 	artifacts, err := filepath.Abs("browser/artifacts")
 	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), "node", script)
-	cmd.Dir = "browser"
-	cmd.Env = clean(append(settings, "WALK_ARTIFACTS="+artifacts, "WALK_CHROMIUM="+chromium,
+	t.Log(command(t, "browser", append(settings, "WALK_ARTIFACTS="+artifacts, "WALK_CHROMIUM="+chromium,
 		"WALK_OPPORTUNITY="+program(t, "opportunity"), "WALK_API_URL="+u.url, "WALK_KEY="+u.keys[api.Commercial],
-		"OPPORTUNITY_ADMIN_URL="+u.adminURL, "OPPORTUNITY_DATA_DIR="+u.dir)...)
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	t.Logf("%s", out)
+		"OPPORTUNITY_ADMIN_URL="+u.adminURL, "OPPORTUNITY_DATA_DIR="+u.dir), "node", script))
 }
 
 var oneTimeURL = regexp.MustCompile(`(?m)^Curation desk: (http://localhost:\d+)(/sign-in/once\?code=\S+)$`)

@@ -47,28 +47,7 @@ var clockGateway = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir = filepath.Join(dir, "clock")
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return "", err
-	}
-	replacement, err := filepath.Abs("clock/testdata/gateway/main.go")
-	if err != nil {
-		return "", err
-	}
-	replaced, err := filepath.Abs("../services/gateway/cmd/gateway/main.go")
-	if err != nil {
-		return "", err
-	}
-	overlay := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(overlay, fmt.Appendf(nil, `{"Replace":{%q:%q}}`, replaced, replacement), 0o600); err != nil {
-		return "", err
-	}
-	build := exec.Command("go", "build", "-ldflags=-s", "-overlay="+overlay, "-o", dir+"/gateway", "opportunity.internal/services/gateway/cmd/gateway") //nolint:noctx,gosec // our own program
-	build.Dir = ".."
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return dir + "/gateway", nil
+	return filepath.Join(dir, "clock", "gateway"), goBuild(".", filepath.Join(dir, "clock"), "./clock/testdata/gateway")
 })
 
 // program returns the path of the program of a service.

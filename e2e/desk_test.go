@@ -32,9 +32,7 @@ func TestDeskInTheBrowser(t *testing.T) {
 	machine := httptest.NewServer(newReader(t, u.adminURL))
 	defer machine.Close()
 	desk, settings := u.desk(t, machine.URL)
-	token, err := os.ReadFile(filepath.Join(dir, "operator-token"))
-	require.NoError(t, err)
-	operator := strings.TrimSpace(string(token))
+	operator := strings.TrimSpace(text(t, filepath.Join(dir, "operator-token")))
 	u.walk(t, "desk.mjs", append(settings, "WALK_TOKEN="+operator, "WALK_MACHINE="+machine.URL,
 		"WALK_CANDIDATES="+candidatesFile(t, deskCandidates()...))...)
 	require.NotContains(t, desk.out.String(), operator, "the operator token is in the log of the desk")

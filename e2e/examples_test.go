@@ -1,13 +1,13 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"html"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -307,7 +307,7 @@ func (e *examples) page(path string) {
 		case "http":
 			e.exchange(at, example)
 		case "sh":
-			printed = e.shell(at, example)
+			printed = e.shell(example)
 		case "go", "js", "python":
 			output := e.program(path, b[1])
 			require.True(e.t, programs == 0 || output == printed, "%s prints\n%s\nand the program before it\n%s", at, output,
@@ -353,8 +353,8 @@ func skipped(example string) bool {
 
 // query returns the rows of a statement on an export.
 func (e *examples) query(statement string) string {
-	return e.shell(statement, "opportunity-data export copy.db >&2; python3 - <<'EOF'\nimport sqlite3\n"+
-		"for row in sqlite3.connect('copy.db').execute("+strconv.Quote(statement)+"): print(row)\nEOF\n")
+	return e.shell("opportunity-data export copy.db >&2; python3 - <<'EOF'\nimport sqlite3\n" +
+		"for row in sqlite3.connect('copy.db').execute(" + strconv.Quote(statement) + "): print(row)\nEOF\n")
 }
 
 // exchange runs a block with a request and its response. The block may leave out headers and the
@@ -425,7 +425,7 @@ func (e *examples) sameOutput(c apidoc.Call) []apidoc.Program {
 	programs, err := c.Programs()
 	require.NoError(e.t, err)
 	require.Len(e.t, programs, 4, "curl and the SDKs")
-	require.Contains(e.t, e.shell(c.Target(), programs[0].Code), `"meta":`)
+	require.Contains(e.t, e.shell(programs[0].Code), `"meta":`)
 	var printed []string
 	for _, p := range programs[1:] {
 		printed = append(printed, runProgram(e.t, e.t.TempDir(), p.Language, p.Code, e.url, e.issue(e.t, api.Developer).Key))
@@ -446,16 +446,64 @@ func (e *examples) program(path, language string) string {
 }
 
 // shell runs a block of commands, which must succeed, and returns what they print.
-func (e *examples) shell(at, commands string) string {
-	cmd := exec.CommandContext(e.t.Context(), "bash", "-euo", "pipefail", "-c", commands)
-	cmd.Dir = e.t.TempDir()
+func (e *examples) shell(commands string) string {
 	built, err := goSamples() // with the command of the SDKs
 	require.NoError(e.t, err)
-	cmd.Env = clean("PATH="+built+":"+filepath.Dir(program(e.t, "opportunity"))+":"+os.Getenv("PATH"),
-		"OPPORTUNITY_URL="+e.url, "OPPORTUNITY_KEY="+e.keys[api.Developer])
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	require.NoError(e.t, err, "%s\n%s", at, stderr.String())
-	return string(out)
+	path := "PATH=" + built + ":" + filepath.Dir(program(e.t, "opportunity")) + ":" + os.Getenv("PATH")
+	return command(e.t, e.t.TempDir(), append(sdkSettings(e.url, e.keys[api.Developer]), path),
+		"bash", "-euo", "pipefail", "-c", commands)
+}
+
+// varying replaces what differs from one response to the next, in this order.
+var varying = []struct {
+	form *regexp.Regexp
+	name string
+}{
+	{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "<uuid>"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`), "<time>"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d`), "<date>"},
+	{regexp.MustCompile(`W/"[0-9a-f]{32}"`), `W/"<tag>"`},
+	{regexp.MustCompile(`[0-9a-f]{64}`), "<hash>"},
+	{regexp.MustCompile(`— opportunity-history [A-Za-z0-9+/]+=*`), "— opportunity-history <signature>"},
+	{regexp.MustCompile(`(?m)^[A-Za-z0-9+/]{43}=$`), "<hash>"},
+	{regexp.MustCompile(`("cursor": ?"|after=)[\w-]{20,}`), "$1<cursor>"},
+	{regexp.MustCompile(`(?m)^(X-RateLimit-(?:Remaining|Reset)|Retry-After|Date|Content-Length): .*$`), "$1: <varies>"},
+	{regexp.MustCompile(`;([rt])=\d+`), ";$1=<n>"},
+	{regexp.MustCompile(`\b(in|after|for) (\d+) (more )?seconds?\b`), "$1 <n> seconds"},
+}
+
+func normal(text string) string {
+	for _, v := range varying {
+		text = v.form.ReplaceAllString(text, v.name)
+	}
+	return strings.TrimSpace(text)
+}
+
+// same compares an example with its live text, apart from what varies. A header is compared by its
+// line.
+func (e *examples) same(at, example, live string) {
+	e.t.Helper()
+	if name, found := headerOf(at); found {
+		example, live = name+": "+example, name+": "+live
+	}
+	if normal(example) != normal(live) {
+		e.t.Errorf("%s\ndiffers from the live text:\n%s", at, live)
+	}
+}
+
+func headerOf(at string) (name string, found bool) {
+	_, name, found = strings.Cut(at, ", header ")
+	return name, found
+}
+
+// sameBody is same for JSON, without regard to its layout.
+func (e *examples) sameBody(at string, example, live []byte) {
+	e.t.Helper()
+	require.True(e.t, json.Valid(example), at)
+	if normal(generic(e.t, example)) == normal(generic(e.t, live)) {
+		return
+	}
+	var shown bytes.Buffer
+	require.NoError(e.t, json.Indent(&shown, live, "", "  "), at)
+	e.t.Errorf("%s\ndiffers from the live body:\n%s", at, shown.String())
 }

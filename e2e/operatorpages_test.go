@@ -26,7 +26,7 @@ var notAgainstUp = []struct{ pattern, because string }{
 	{`completion`, "changes the shell of a person; TestCompletion runs each"},
 	{`REQUEST|--before 4711|--against`, "needs a request, an entry or a checkpoint of that name"},
 	{`data\.example\.com|api\.example`, "needs a public address"},
-	{`publish (--all|maple-transcripts$)|announce v2`,
+	{`reviews record|publish (--all|maple-transcripts$)|announce v2`,
 		"asks a person, or needs files; package verbs tests it"},
 	{`reset-authenticator`, "needs a person with an authenticator; package people tests it"},
 }
@@ -65,9 +65,7 @@ func TestCommandsOfOperatorPagesRun(t *testing.T) {
 	require.NoError(t, err)
 	ran, used := 0, map[string]bool{}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		for _, block := range regexp.MustCompile("(?ms)^ *```sh\n(.*?)^ *```$").FindAllStringSubmatch(string(text), -1) {
+		for _, block := range regexp.MustCompile("(?ms)^ *```sh\n(.*?)^ *```$").FindAllStringSubmatch(text(t, file), -1) {
 			for line := range strings.Lines(strings.ReplaceAll(block[1], "\\\n", "")) {
 				line = strings.TrimSpace(line)
 				if because := reasonNotToRun(filepath.Base(file) + ": " + line); because != "" {

@@ -59,7 +59,7 @@ func TestNothingPrivateGetsOut(t *testing.T) {
 	for _, s := range secrets {
 		require.NotContains(t, seen.String(), s)
 	}
-	log := u.logged(t)
+	log := text(t, filepath.Join(u.dir, "log.jsonl"))
 	require.Contains(t, log, `"route":"/api/v1/opportunities/{id}"`)
 	for _, secret := range append(secrets, key, strings.Split(key, "_")[2], u.keys[api.Free]) {
 		require.NotContains(t, log, secret)

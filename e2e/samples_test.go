@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -11,7 +9,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -33,12 +30,7 @@ var goSamples = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	dir = filepath.Join(dir, "samples")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s", "-o", dir+"/", "./samples/...", "./command/opportunity-data") //nolint:noctx // shared by all tests
-	build.Dir = "../sdk"
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return dir, nil
+	return dir, goBuild("../sdk", dir, "./samples/...", "./command/opportunity-data")
 })
 
 // runSample runs sdk/samples/<name> in one language ("go", "js" or "python") in dir, and returns
@@ -50,9 +42,8 @@ func runSample(t *testing.T, dir, name, language, address, key string) string {
 		require.NoError(t, err)
 		return runCommand(t, dir, address, key, filepath.Join(built, name))
 	}
-	code, err := os.ReadFile(filepath.Join("../sdk/samples", name, "main."+extensions[language]))
-	require.NoError(t, err)
-	return runProgram(t, dir, language, string(code), address, key)
+	code := text(t, filepath.Join("../sdk/samples", name, "main."+extensions[language]))
+	return runProgram(t, dir, language, code, address, key)
 }
 
 // extensions are the names of program files by language.
@@ -68,10 +59,7 @@ func runProgram(t *testing.T, dir, language, code, address, key string) string {
 	require.NoError(t, os.WriteFile(file, []byte(code), 0o600))
 	switch language {
 	case "go":
-		build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s", "-o", filepath.Join(dir, "main"), file)
-		build.Dir = sdk
-		out, err := build.CombinedOutput()
-		require.NoError(t, err, "%s", out)
+		require.NoError(t, goBuild(sdk, dir, file))
 		return runCommand(t, dir, address, key, filepath.Join(dir, "main"))
 	case "js": // node finds packages beside the file
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, "node_modules"), 0o750))
@@ -86,18 +74,17 @@ func runProgram(t *testing.T, dir, language, code, address, key string) string {
 
 // runCommand runs a command in dir with the settings of the SDKs, and returns its output. The
 // command must succeed.
-func runCommand(t *testing.T, dir, address, key string, command ...string) string {
+func runCommand(t *testing.T, dir, address, key string, program ...string) string {
 	t.Helper()
 	python, err := filepath.Abs("../sdk/python")
 	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
-	var out, errs bytes.Buffer
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errs
-	cmd.Env = append(clean("PYTHONPATH="+python, "PYTHONDONTWRITEBYTECODE=1"),
-		"OPPORTUNITY_URL="+address, "OPPORTUNITY_KEY="+key)
-	require.NoError(t, cmd.Run(), "%v\n%s", command, &errs)
-	require.NotContains(t, out.String()+errs.String(), key, "the key was printed")
-	return out.String()
+	out := command(t, dir, append(sdkSettings(address, key), "PYTHONPATH="+python, "PYTHONDONTWRITEBYTECODE=1"), program...)
+	require.NotContains(t, out, key, "the key was printed")
+	return out
+}
+
+func sdkSettings(address, key string) []string {
+	return []string{"OPPORTUNITY_URL=" + address, "OPPORTUNITY_KEY=" + key}
 }
 
 // TestCopiesEqualTheAPI keeps a copy with each SDK while records change and vanish between the
@@ -229,18 +216,12 @@ func (d deployment) copied(t *testing.T) map[string]api.Opportunity {
 // equalsCopy compares the copy in dir with the API.
 func (d deployment) equalsCopy(t *testing.T, dir string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, "copy.json"))
+	copied, err := strict[struct {
+		State   any                        `json:"state"`
+		Records map[string]api.Opportunity `json:"records"`
+	}]([]byte(text(t, filepath.Join(dir, "copy.json"))))
 	require.NoError(t, err)
-	var copied struct {
-		Records map[string]json.RawMessage
-	}
-	require.NoError(t, json.Unmarshal(text, &copied))
-	records := map[string]api.Opportunity{}
-	for id, record := range copied.Records {
-		records[id], err = strict[api.Opportunity](record)
-		require.NoError(t, err)
-	}
-	require.Equal(t, d.copied(t), records)
+	require.Equal(t, d.copied(t), copied.Records)
 }
 
 // withdraw withdraws a record and waits until the API no longer has it.

@@ -22,12 +22,9 @@ import (
 // spans receives traces as a collector does.
 type spans struct {
 	mu  sync.Mutex
-	all []received
-}
-
-type received struct {
-	service string
-	*trace.Span
+	all []string // trace id, service, name, "failed" if it failed, and the whole span
+	// without a parent that are not requests of a caller of the gateway, and have not failed
+	roots []string
 }
 
 func (s *spans) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -40,50 +37,37 @@ func (s *spans) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, resource := range export.ResourceSpans {
-		about := map[string]string{}
+		service := ""
 		for _, a := range resource.Resource.Attributes {
-			about[a.Key] = a.Value.GetStringValue()
+			if a.Key == "service.name" {
+				service = a.Value.GetStringValue()
+			}
 		}
 		for _, scope := range resource.ScopeSpans {
 			for _, span := range scope.Spans {
-				s.all = append(s.all, received{about["service.name"], span})
+				name, request := service+" "+span.Name, service == "gateway" && span.Kind == trace.Span_SPAN_KIND_SERVER
+				if span.Status.GetCode() == trace.Status_STATUS_CODE_ERROR {
+					name += " failed"
+				} else if len(span.ParentSpanId) == 0 && !request {
+					s.roots = append(s.roots, name)
+				}
+				s.all = append(s.all, hex.EncodeToString(span.TraceId)+" "+name+" "+protojson.Format(span))
 			}
 		}
 	}
 	w.Header().Set("Content-Type", "application/x-protobuf")
 }
 
-// of returns the spans of one trace as sorted "service name" strings, with "failed" after those
-// that failed, and their full text.
-func (s *spans) of(id string) (names []string, text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, span := range s.all {
-		if hex.EncodeToString(span.TraceId) == id {
-			name := span.service + " " + span.Name
-			if span.Status.GetCode() == trace.Status_STATUS_CODE_ERROR {
-				name += " failed"
-			}
-			names = append(names, name)
-			text += protojson.Format(span.Span)
-		}
-	}
-	slices.Sort(names)
-	return names, text
-}
-
-// roots returns the spans without a parent that are not requests of a caller of the gateway, and
-// have not failed.
-func (s *spans) roots() (names []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, span := range s.all {
-		request := span.service == "gateway" && span.Kind == trace.Span_SPAN_KIND_SERVER
-		if len(span.ParentSpanId) == 0 && !request && span.Status.GetCode() != trace.Status_STATUS_CODE_ERROR {
-			names = append(names, span.service+" "+span.Name)
-		}
-	}
-	return names
+// await waits until the spans of a trace with these services and names have arrived.
+func (s *spans) await(t *testing.T, id string, want ...string) {
+	t.Helper()
+	eventually(t, "the trace has arrived", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return !slices.ContainsFunc(want, func(name string) bool {
+			return !slices.ContainsFunc(s.all, func(span string) bool { return strings.HasPrefix(span, id+" "+name) })
+		})
+	})
 }
 
 // TestOneTrace checks that a request is one trace through all its services, databases and Redis,
@@ -106,36 +90,25 @@ func TestOneTrace(t *testing.T) {
 		require.Equal(t, status, a.StatusCode)
 		return a
 	}
-	// has waits until a span of this service with this name has arrived, for each in want. It
-	// returns the text of the trace.
-	has := func(id string, want ...string) (text string) {
-		t.Helper()
-		var names []string
-		eventually(t, "the trace has arrived", func() bool {
-			names, text = received.of(id)
-			return !slices.ContainsFunc(want, func(w string) bool {
-				return !slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, w) })
-			})
-		})
-		return text
-	}
 	const list, history, outage = "0af7651916cd43dd8448eb211c80319c", "1bf7651916cd43dd8448eb211c80319d",
 		"2cf7651916cd43dd8448eb211c80319e"
 	request := get(listPath+"?country=CA", list, http.StatusOK).Header.Get(api.RequestIDHeader)
-	text := has(list, "gateway GET /api/v1/opportunities", "gateway EVALSHA", "gateway POST authquota",
+	received.await(t, list, "gateway GET /api/v1/opportunities", "gateway EVALSHA", "gateway POST authquota",
 		"authquota POST /internal/v1/principals",
 		"authquota SELECT ", "catalog GET /api/v1/opportunities")
 	_ = get(historyPath, history, http.StatusNotFound)
-	text += has(history, "gateway GET /api/v1/opportunities/{id}/history", "gateway EVALSHA", "history GET",
+	received.await(t, history, "gateway GET /api/v1/opportunities/{id}/history", "gateway EVALSHA", "history GET",
 		"history SELECT")
-	require.Empty(t, received.roots(), "background loops are not traced")
 
 	s.redis.Stop()
 	_ = get(listPath, outage, http.StatusServiceUnavailable)
-	text += has(outage, "gateway EVALSHA failed", "gateway GET /api/v1/opportunities failed")
+	received.await(t, outage, "gateway EVALSHA failed", "gateway GET /api/v1/opportunities failed")
 
 	secret := strings.Split(key, "_")[2]
-	require.NotContains(t, text, secret)
+	received.mu.Lock()
+	defer received.mu.Unlock()
+	require.Empty(t, received.roots, "background loops are not traced")
+	require.NotContains(t, strings.Join(received.all, ""), secret)
 	for _, service := range []string{"gateway", "authquota"} {
 		log := s.process(t, service).out.String()
 		require.NotContains(t, log, secret)

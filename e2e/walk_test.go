@@ -30,9 +30,7 @@ func generic(t testing.TB, text []byte) string {
 // from addresses, folder and secrets.
 func shownInREADME(t *testing.T, u upProcess) {
 	t.Helper()
-	readme, err := os.ReadFile("../README.md")
-	require.NoError(t, err)
-	_, block, found := strings.Cut(string(readme), "```console\n$ make run\n")
+	_, block, found := strings.Cut(text(t, "../README.md"), "```console\n$ make run\n")
 	require.True(t, found)
 	block, _, _ = strings.Cut(block, "```")
 	eventually(t, "the first start has printed everything",
@@ -86,9 +84,7 @@ func TestQuickStart(t *testing.T) {
 		}
 		return nil
 	}))
-	token, err := os.ReadFile(filepath.Join(dir, "operator-token"))
-	require.NoError(t, err)
-	require.NotContains(t, u.out.String(), strings.TrimSpace(string(token)))
+	require.NotContains(t, u.out.String(), strings.TrimSpace(text(t, filepath.Join(dir, "operator-token"))))
 }
 
 // TestRestart checks that data, keys, today's counters and the token survive a restart, and that a
@@ -170,12 +166,4 @@ func TestSeedNone(t *testing.T) {
 	require.Zero(t, u.wait(t))
 	again := up(t, dir)
 	require.Empty(t, list(t, again.url, again.keys[api.Commercial], listPath))
-}
-
-// logged is the log of the process so far.
-func (u upProcess) logged(t testing.TB) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(u.dir, "log.jsonl"))
-	require.NoError(t, err)
-	return string(text)
 }

@@ -10,6 +10,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/testkit"
 )
@@ -18,13 +19,13 @@ func TestIDsAreKnownUniqueAndInOrder(t *testing.T) {
 	last := ""
 	for range 1000 {
 		id := account.NewID()
-		require.NoError(t, account.CheckID(id))
+		require.NoError(t, accountdb.CheckID("account", id))
 		require.Greater(t, id, last)
 		last = id
-		require.NoError(t, keys.CheckID(keys.NewID()))
+		require.NoError(t, accountdb.CheckID("key", keys.NewID()))
 	}
-	require.Error(t, account.CheckID(keys.NewID()), "the two kinds cannot be confused")
-	require.Error(t, keys.CheckID(account.NewID()))
+	require.Error(t, accountdb.CheckID("account", keys.NewID()), "the two kinds cannot be confused")
+	require.Error(t, accountdb.CheckID("key", account.NewID()))
 }
 
 // Repeating a change has no effect, and a change is recorded exactly if it has one.

@@ -156,13 +156,10 @@ func (p *Pages) respond(v *Visit, level access, handle handler) (pages.View, err
 	if err != nil || elsewhere != "" {
 		return pages.View{Redirect: elsewhere}, err
 	}
-	if id := v.Param("key"); id != "" {
-		err = keys.CheckID(id)
-	} else if id := v.Param("request"); id != "" {
-		err = keys.CheckRequestID(id)
-	}
-	if err != nil {
-		return pages.View{}, err
+	for _, param := range v.Params {
+		if err := accountdb.CheckID(param.Key, param.Value); err != nil {
+			return pages.View{}, err
+		}
 	}
 	return handle(v)
 }

@@ -49,7 +49,7 @@ func (p *Pages) requestKey(v *Visit) (pages.View, error) {
 	again := p.requestPage(v, filled, offered)
 	wanted := keys.RequestedKey{Test: filled.Test}
 	if wanted.Test && !offered.Test {
-		again = again.Wrong("", problem.Of(keys.NoTestKey()).Text())
+		again = again.Wrong("", problem.Of(keys.ErrNoTestKey).Text())
 	}
 	if wanted.Name, err = keys.Name(filled.Name); err != nil {
 		again = again.Wrong("name", badName(filled.Name, err))
@@ -104,7 +104,7 @@ func (p *Pages) ownRequest(v *Visit) (keys.Request, error) {
 			return r, nil
 		}
 	}
-	return keys.Request{}, keys.RequestNotFound()
+	return keys.Request{}, problem.NoSuch("request")
 }
 
 type collection struct {

@@ -110,7 +110,7 @@ func TestSecurityFormsExplainWrongInput(t *testing.T) {
 			"This is not the password of the account."},
 		{"authenticator", []string{"code", "000000"}, "The code is wrong."},
 		{"confirm", []string{"password", "another one"}, "This is not the password of the account."},
-		{"confirm", []string{"code", people.GenerateRecoveryCodes()[0]}, "Recovery codes work only at sign-in."},
+		{"confirm", []string{"code", b.Codes[0]}, "Recovery codes work only at sign-in."},
 		{"close", nil, "This is not the email address of the account."},
 		{"close", []string{"email", "bob@example.org"}, "This is not the email address of the account."},
 	} {

@@ -13,7 +13,6 @@ import (
 	"github.com/go-webauthn/webauthn/webauthn"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/problem"
 )
 
 // Passkey is a registered passkey.
@@ -54,11 +53,6 @@ type PasskeyOwner struct {
 
 // PasskeyName returns a name in its stored form, see api.Line.
 func PasskeyName(s string) (string, error) { return api.Line(s, 60) }
-
-// PasskeyNotFound returns the error for a passkey that the account does not have.
-func PasskeyNotFound() error {
-	return problem.New(problem.NotFound, "This passkey does not exist or was already removed.")
-}
 
 // PasskeySite is the relying party of WebAuthn. Passkeys are bound to its host.
 //

@@ -247,7 +247,7 @@ func TestSeeds(t *testing.T) {
 	require.NoError(t, err, "no padding to confuse apps")
 	require.Len(t, raw, 20)
 	require.NotEqual(t, seed, credential.NewSeed())
-	require.Equal(t, "ABCD EFGH IJ", credential.GroupSeed("ABCDEFGHIJ"))
+	require.Equal(t, "ABCD EFGH IJ", credential.Group("ABCDEFGHIJ"))
 }
 
 func TestURI(t *testing.T) {

@@ -246,7 +246,7 @@ func (l limits) act(action, key, request, presented string) (err error) {
 	case "request":
 		_, err = l.RequestKey(ctx, l.id, keys.RequestedKey{Name: "Mine", UseCase: "testing"}, accepted, false)
 	case "approve":
-		_, err = l.Decide(ctx, "ada", request, keys.Approve())
+		_, err = l.Decide(ctx, "ada", request, keys.Decide{State: keys.Approved})
 	case "decline":
 		_, err = l.Decide(ctx, "ada", request, keys.Decide{State: keys.Declined, Reason: "x"})
 	case "collect":
@@ -397,8 +397,9 @@ func TestFirstLiveKeyOfAPayingAccountIsApprovedAutomatically(t *testing.T) {
 		ctx, id := t.Context(), f.person("ada@example.org")
 		until := f.db.Now().Add(time.Hour)
 		require.NoError(t, f.db.Create(
-			&account.EntitlementRow{AccountID: id, HolderID: id, Tier: string(api.Commercial),
-				PaidUntil: accountdb.Micros(&until), Version: 1}).Error)
+			&account.EntitlementRow{AccountID: id, HolderID: id, Entitlement: account.Entitlement{
+				Tier: api.Commercial, PaidUntil: &until, Version: 1,
+			}}).Error)
 		wanted := keys.RequestedKey{Name: "Site", UseCase: "testing"}
 		errs := atOnce(3, func(int) error {
 			_, err := f.RequestKey(ctx, id, wanted, accepted, false)

@@ -9,12 +9,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/history/internal/event"
 )
 
 // statusLinkedInDenied is the status that LinkedIn and a few other sites send to programs.
@@ -48,13 +47,6 @@ func botCheck(status int, h http.Header) string {
 		return "HUMAN"
 	}
 	return ""
-}
-
-func isBotCheckHost(host string) bool {
-	return slices.ContainsFunc(botCheckHosts, func(name string) bool {
-		return host == name ||
-			strings.HasSuffix(host, "."+name)
-	})
 }
 
 // classify returns the outcome of a response that is not a redirect, and an explanation for the
@@ -128,7 +120,7 @@ func failureReason(err error) string {
 // misdirection returns a sentence if link ended up on another site, or on a home page instead of a
 // page. Otherwise it returns "".
 func misdirection(link, at *url.URL) string {
-	if from, to := site(hostname(link)), site(hostname(at)); from != to {
+	if from, to := event.Site(hostname(link)), event.Site(hostname(at)); from != to {
 		return fmt.Sprintf("It leads to another site, %s.", to)
 	}
 	if isHomePage(at) && !isHomePage(link) {

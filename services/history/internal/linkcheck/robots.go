@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 )
@@ -59,25 +58,12 @@ type origin struct {
 	rules rules
 }
 
-type origins struct {
-	mu  sync.Mutex
-	all map[string]*origin
-}
-
-func (o *origins) get(u *url.URL) *origin {
-	key := u.Scheme + "://" + hostname(u) + ":" + strconv.Itoa(int(port(u)))
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.all[key] == nil {
-		o.all[key] = &origin{lock: make(chan struct{}, 1)}
-	}
-	return o.all[key]
-}
-
 // rules returns the rules of the origin of u. It fetches them if they are missing or expired. It
 // returns an error only if the run ended; a failure to fetch the file is in rules.err.
 func (c *Checker) rules(ctx, hard context.Context, u *url.URL) (rules, error) {
-	o := c.origins.get(u)
+	key := u.Scheme + "://" + hostname(u) + ":" + strconv.Itoa(int(port(u)))
+	stored, _ := c.origins.LoadOrStore(key, &origin{lock: make(chan struct{}, 1)})
+	o := stored.(*origin)
 	select {
 	case o.lock <- struct{}{}:
 		defer func() { <-o.lock }()
@@ -96,7 +82,7 @@ func (c *Checker) rules(ctx, hard context.Context, u *url.URL) (rules, error) {
 		r.expires = c.now().Add(failureTTL)
 	}
 	if r.delay > 0 {
-		c.hosts.get(u).raiseGap(r.delay)
+		c.host(u).raiseGap(r.delay)
 	}
 	o.rules = r
 	return r, nil
@@ -108,7 +94,7 @@ func (c *Checker) fetchRules(ctx, hard context.Context, u *url.URL) (rules, erro
 	for range maxRedirects + 1 {
 		resp, err := c.get(ctx, hard, at, false, nil, nil)
 		switch {
-		case runEnded(err):
+		case ended(err):
 			return rules{}, err
 		case err != nil && at.Host == u.Host:
 			return rules{err: err}, nil

@@ -12,7 +12,6 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/history/internal/event"
-	"opportunity.internal/services/history/internal/linkcheck"
 )
 
 // citation is the use that a listing has for pages.
@@ -64,8 +63,15 @@ func eachCitation(tx *gorm.DB, use func(citation) error) error {
 	return rows.Err()
 }
 
-// Pages implements linkcheck.Store.
-func (s LinkChecks) Pages(ctx context.Context) (pages []linkcheck.Page, err error) {
+// PageToRead is a page that listings cite.
+type PageToRead struct {
+	URL    string
+	ReadAt int64 // last attempt, in microseconds since 1970 UTC; 0 before the first
+}
+
+// PagesToRead returns the pages that are read daily, and those that are read until they respond and
+// have not. Application links of published listings are not among them: Links has these.
+func (s *Store) PagesToRead(ctx context.Context) (pages []PageToRead, err error) {
 	tx := s.db.WithContext(ctx)
 	var read []pageRow
 	if err := tx.Select("url", "read_at", "outcome").Find(&read).Error; err != nil {
@@ -91,11 +97,7 @@ func (s LinkChecks) Pages(ctx context.Context) (pages []linkcheck.Page, err erro
 				continue
 			}
 			taken[u] = true
-			p := linkcheck.Page{URL: u}
-			if attempted {
-				p.ReadAt = database.FromMicros(row.ReadAt)
-			}
-			pages = append(pages, p)
+			pages = append(pages, PageToRead{u, row.ReadAt})
 		}
 		return nil
 	})
@@ -124,8 +126,9 @@ func deleteMarks(tx *gorm.DB, appended []event.Record) error {
 	return tx.Where("slug IN ?", slugs).Delete(&markRow{}).Error
 }
 
-// FindQuotes implements linkcheck.Store.
-func (s LinkChecks) FindQuotes(ctx context.Context, since time.Time) (map[api.Finding]int, error) {
+// FindQuotes looks for the quotes of all listings that cite a page that was read since then, marks
+// the listings, and counts the findings.
+func (s *Store) FindQuotes(ctx context.Context, since time.Time) (map[api.Finding]int, error) {
 	tx := s.db.WithContext(ctx)
 	var urls []string
 	if err := tx.Raw("SELECT url FROM pages WHERE read_at >= ?", database.Micros(since)).Scan(&urls).Error; err != nil {

@@ -20,7 +20,6 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/history/internal/event"
-	"opportunity.internal/services/history/internal/linkcheck"
 	"opportunity.internal/services/history/internal/pagetext"
 )
 
@@ -43,28 +42,36 @@ type textRow struct {
 
 func (textRow) TableName() string { return "page_texts" }
 
-// SavePage implements linkcheck.Store.
-func (s LinkChecks) SavePage(ctx context.Context, r linkcheck.Reading) error {
+// Reading is the result of an attempt to read a page.
+type Reading struct {
+	URL     string
+	ReadAt  time.Time
+	Outcome api.Outcome // as of an application link
+	Text    *string     // nil if no text was read
+	Note    string      // why no text was read, otherwise empty
+}
+
+// SavePage stores the result of reading a page.
+func (s *Store) SavePage(ctx context.Context, r Reading) error {
 	row := pageRow{URL: r.URL, ReadAt: database.Micros(r.ReadAt), Outcome: r.Outcome, Note: r.Note}
 	columns := []string{"read_at", "outcome", "note"}
-	var text textRow
-	if r.Page != nil {
-		sum := sha256.Sum256([]byte(r.Page.Text))
+	if r.Text != nil {
+		sum := sha256.Sum256([]byte(*r.Text))
 		row.SHA256, row.TextAt = hex.EncodeToString(sum[:]), row.ReadAt
 		columns = append(columns, "sha256", "text_at")
-		text = textRow{row.SHA256, compress(r.Page.Text), row.ReadAt}
+	}
+	save := func(tx *gorm.DB, key string, columns []string, row any) error {
+		return tx.Clauses(clause.OnConflict{Columns: []clause.Column{{Name: key}},
+			DoUpdates: clause.AssignmentColumns(columns)}).Create(row).Error
 	}
 	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		if r.Page != nil {
-			seen := clause.OnConflict{Columns: []clause.Column{{Name: "sha256"}},
-				DoUpdates: clause.AssignmentColumns([]string{"read_at"})}
-			if err := tx.Clauses(seen).Create(&text).Error; err != nil {
+		if r.Text != nil {
+			text := textRow{row.SHA256, compress(*r.Text), row.ReadAt}
+			if err := save(tx, "sha256", []string{"read_at"}, &text); err != nil {
 				return err
 			}
 		}
-		again := clause.OnConflict{Columns: []clause.Column{{Name: "url"}},
-			DoUpdates: clause.AssignmentColumns(columns)}
-		return tx.Clauses(again).Create(&row).Error
+		return save(tx, "url", columns, &row)
 	}))
 }
 
@@ -374,8 +381,8 @@ func (s *Store) ReadingMarks(ctx context.Context) (api.ReadingMarks, error) {
 	return marks, nil
 }
 
-// PrunePages implements linkcheck.Store.
-func (s LinkChecks) PrunePages(ctx context.Context, before time.Time) error {
+// PrunePages deletes texts, and pages, that were last read before then.
+func (s *Store) PrunePages(ctx context.Context, before time.Time) error {
 	us := database.Micros(before)
 	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		return errors.Join(tx.Exec("DELETE FROM pages WHERE read_at < ?", us).Error,

@@ -17,8 +17,6 @@ import (
 	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history/internal/event"
-	"opportunity.internal/services/history/internal/linkcheck"
-	"opportunity.internal/services/history/internal/pagetext"
 	"opportunity.internal/services/history/internal/store"
 )
 
@@ -58,18 +56,18 @@ func (s testStore) appendLine(t testing.TB, now time.Time, l eventfile.Line) {
 // read stores the text of a page, or the failure to read it if outcome is not reachable.
 func (s testStore) read(t testing.TB, at time.Time, url string, outcome api.Outcome, text string) {
 	t.Helper()
-	r := linkcheck.Reading{URL: url, ReadAt: at, Outcome: outcome}
+	r := store.Reading{URL: url, ReadAt: at, Outcome: outcome}
 	if outcome == api.OutcomeReachable {
-		r.Page = &pagetext.Page{Text: text}
+		r.Text = &text
 	} else {
 		r.Note = text
 	}
-	require.NoError(t, store.NewLinkChecks(s.db).SavePage(t.Context(), r))
+	require.NoError(t, s.SavePage(t.Context(), r))
 }
 
 func (s testStore) find(t testing.TB, since time.Time) map[api.Finding]int {
 	t.Helper()
-	found, err := store.NewLinkChecks(s.db).FindQuotes(t.Context(), since)
+	found, err := s.FindQuotes(t.Context(), since)
 	require.NoError(t, err)
 	return found
 }
@@ -85,12 +83,12 @@ func TestPagesToRead(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		pages := func() map[string]time.Time {
 			t.Helper()
-			all, err := store.NewLinkChecks(s.db).Pages(t.Context())
+			all, err := s.PagesToRead(t.Context())
 			require.NoError(t, err)
 			found := map[string]time.Time{}
 			for _, p := range all {
 				require.NotContains(t, found, p.URL, "a page is read once for all listings that cite it")
-				found[p.URL] = p.ReadAt
+				found[p.URL] = time.UnixMicro(p.ReadAt).UTC()
 			}
 			return found
 		}
@@ -99,7 +97,8 @@ func TestPagesToRead(t *testing.T) {
 		s.list(t, 3, "candidate", false, "https://oak.works/apply", "https://oak.works")
 		s.appendLine(t, recorded, quoted("reviewed", recorded.Add(-time.Hour),
 			api.Quote{SourceURL: faqPage, Exact: "a"}, api.Quote{SourceURL: "https://maple.works/apply", Exact: "b"}))
-		never := map[string]time.Time{faqPage: {}, "https://oak.works/apply": {}, "https://oak.works": {}}
+		epoch := time.Unix(0, 0).UTC()
+		never := map[string]time.Time{faqPage: epoch, "https://oak.works/apply": epoch, "https://oak.works": epoch}
 		require.Equal(t, never, pages(), "the link check reads application pages of published listings")
 
 		s.read(t, recorded, faqPage, api.OutcomeReachable, "text")
@@ -119,9 +118,9 @@ func TestPagesFollowTheReviewBeforeAnUndoneOne(t *testing.T) {
 		s.list(t, 1, "a", true, apply)
 		s.read(t, recorded.Add(-time.Hour), payPage, api.OutcomeReachable, "The pay then.")
 		s.read(t, recorded.Add(-time.Hour), faqPage, api.OutcomeReachable, "The answers then.")
-		known := func() (cited []linkcheck.Page, texts api.PageTexts, quotes []api.Quote) {
+		known := func() (cited []store.PageToRead, texts api.PageTexts, quotes []api.Quote) {
 			t.Helper()
-			cited, err := store.NewLinkChecks(s.db).Pages(t.Context())
+			cited, err := s.PagesToRead(t.Context())
 			require.NoError(t, err)
 			texts, err = s.PageTexts(t.Context(), "a")
 			require.NoError(t, err)
@@ -138,7 +137,7 @@ func TestPagesFollowTheReviewBeforeAnUndoneOne(t *testing.T) {
 		cited, texts, quotes := known()
 
 		now := recorded.Add(time.Hour)
-		done, err := s.Review(t.Context(), now, event.Proposal{Actor: "ada",
+		done, err := s.Review(t.Context(), now, event.Proposal{ReviewAppend: api.ReviewAppend{Actor: "ada"},
 			Line: quoted("a", now, api.Quote{SourceURL: faqPage, Exact: "The answers"})})
 		require.NoError(t, err)
 		changed, _, _ := known()
@@ -147,7 +146,7 @@ func TestPagesFollowTheReviewBeforeAnUndoneOne(t *testing.T) {
 		undo := api.VerificationEvent{Slug: "a", CheckedAt: now.Add(time.Hour), CheckType: api.FactualReview,
 			Outcome: api.OutcomeNeedsReview, SourceURLs: []string{}}
 		_, err = s.Review(t.Context(), now.Add(time.Hour),
-			event.Proposal{Actor: "ada", Line: lines(undo)[0], Undoes: done.Record.ID})
+			event.Proposal{ReviewAppend: api.ReviewAppend{Actor: "ada", Undoes: done.Record.ID}, Line: lines(undo)[0]})
 		require.NoError(t, err)
 		afterCited, afterTexts, afterQuotes := known()
 		require.Equal(t, cited, afterCited)
@@ -356,7 +355,7 @@ func TestOldTextsAreDeleted(t *testing.T) {
 		require.Equal(t, 2, count("page_texts"), "the text of an earlier review stays")
 		prune := func(before time.Time) {
 			t.Helper()
-			require.NoError(t, store.NewLinkChecks(s.db).PrunePages(t.Context(), before))
+			require.NoError(t, s.PrunePages(t.Context(), before))
 		}
 		prune(recorded)
 		require.Equal(t, []int{2, 2}, []int{count("page_texts"), count("pages")})
