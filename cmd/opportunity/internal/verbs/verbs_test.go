@@ -28,17 +28,24 @@ func verb(t *testing.T, adminURL, stdin string, args ...string) (out, errs strin
 // verbFrom is verb with any standard input.
 func verbFrom(t *testing.T, adminURL string, stdin io.Reader, args ...string) (out, errs string, err error) {
 	t.Helper()
-	t.Setenv("OPPORTUNITY_OPERATOR_TOKEN", token)
-	t.Setenv("OPPORTUNITY_ACTOR", "ann")
-	root := &cobra.Command{SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(verbs.Commands()...)
-	var o, e bytes.Buffer
-	root.SetOut(&o)
-	root.SetErr(&e)
-	root.SetIn(stdin)
-	root.SetArgs(append(args, "--admin-url", adminURL))
+	root, o, e := newRoot(t, adminURL, stdin, args...)
 	err = root.ExecuteContext(t.Context())
 	return o.String(), e.String(), err
+}
+
+// newRoot returns a root command with a command line of ann.
+func newRoot(t *testing.T, adminURL string, stdin io.Reader, args ...string) (root *cobra.Command, out, errs *bytes.Buffer) {
+	t.Helper()
+	t.Setenv("OPPORTUNITY_OPERATOR_TOKEN", token)
+	t.Setenv("OPPORTUNITY_ACTOR", "ann")
+	root, out, errs = &cobra.Command{Use: "opportunity", SilenceErrors: true, SilenceUsage: true}, new(bytes.Buffer),
+		new(bytes.Buffer)
+	root.AddCommand(verbs.Commands()...)
+	root.SetOut(out)
+	root.SetErr(errs)
+	root.SetIn(stdin)
+	root.SetArgs(append(args, "--admin-url", adminURL))
+	return root, out, errs
 }
 
 const nowhere = "http://127.0.0.1:1"
