@@ -67,11 +67,14 @@ func unchanged() url.Values {
 		"outcome": {"verified"}}
 }
 
-func with(v url.Values, pairs ...string) url.Values {
-	for i := 0; i+1 < len(pairs); i += 2 {
-		v.Set(pairs[i], pairs[i+1])
-	}
-	return v
+// given is the form of an unchanged review with further input, a query.
+func given(t *testing.T, s api.ReviewSheet, query string) forms.Review {
+	t.Helper()
+	further, err := url.ParseQuery(query)
+	require.NoError(t, err)
+	input := unchanged()
+	maps.Copy(input, further)
+	return submit(t, s, input)
 }
 
 // review returns the review of a form without problems.
@@ -149,71 +152,53 @@ func TestProblemsAreNamed(t *testing.T) {
 		"quotefrom.remote=" + site + "&quote.remote=" + strings.Repeat("é", 501): "Remote: a quote has 501 characters, " +
 			"at most 500 are allowed; shorten it",
 	} {
-		input, err := url.ParseQuery(query)
-		require.NoError(t, err)
-		changed := unchanged()
-		maps.Copy(changed, input)
-		require.Equal(t, want, strings.Join(messages(t, submit(t, sheet(), changed)), "\n"), query)
+		require.Equal(t, want, strings.Join(messages(t, given(t, sheet(), query)), "\n"), query)
 	}
 }
 
-func TestCannotTellIsUnknownAndNeverTheRecordedValue(t *testing.T) {
-	input := unchanged()
-	for _, name := range api.FactNames {
-		if name != "remote" {
-			input.Set("fact."+name, "unknown")
-		}
-	}
-	want := api.UnknownFacts()
-	want.Remote = ptr(true)
-	require.Equal(t, want, review(t, submit(t, sheet(), input)).Facts.Facts)
-}
-
-func TestChangedFacts(t *testing.T) {
-	r := review(t, submit(t, sheet(), with(unchanged(),
-		"fact.remote", "false", "fact.applicationStatus", `"waitlist"`, "fact.applicationUrl", "change", "applicationUrl",
-		" https://maple.example/apply ",
-		"fact.pay", "change", "pay.maximum", "22,5", "mark.2", "otherwise",
-		"fact.requirements", "change", "requirements", "A phone\r\n\r\n A bicycle ",
-		"fact.countryEligibility", "change", "countryEligibility.0.includedRegions", "on, QC", "countryEligibility.1.country", "us", "countryEligibility.1.status",
-		"ineligible", "countryEligibility.1.sourceUrls", "https://maple.example/us",
-		"more", "https://maple.example/us",
-		"fact.riskIndicators", "change", "riskIndicators.0.code", "own-insurance", "riskIndicators.0.note", "Couriers insure themselves.",
-		"riskIndicators.0.sourceUrl", site)))
-	require.Equal(t, []string{site, where, rates, "https://maple.example/us"}, r.SourceURLs)
-	f := r.Facts
-	require.False(t, *f.Remote)
-	require.Equal(t, api.ApplicationWaitlist, f.ApplicationStatus)
-	require.Equal(t, "https://maple.example/apply", *f.ApplicationURL)
-	require.Equal(t, api.Pay{Minimum: 17.5, Maximum: 22.5, Currency: "CAD", Unit: api.PerHour, SourceURL: rates}, *f.Pay)
-	require.Equal(t, []string{"A phone", "A bicycle"}, f.Requirements)
-	require.Equal(t, []string{"English", "French"}, f.Languages)
-	require.Equal(t, []string{"CA-ON", "CA-QC"}, f.CountryEligibility[0].IncludedRegions)
-	require.Equal(t, "US", f.CountryEligibility[1].Country)
-	require.Equal(t, []string{"https://maple.example/us"}, f.CountryEligibility[1].SourceURLs)
-	require.Equal(t, []api.RiskIndicator{{Code: "own-insurance", Note: "Couriers insure themselves.", SourceURL: site}},
-		f.RiskIndicators)
-}
-
-func TestRegionsOfCanadaCanBeNames(t *testing.T) {
-	for given, want := range map[string][]string{
-		"Québec":                                 {"CA-QC"},
-		"Que\u0301bec, ONTARIO":                  {"CA-QC", "CA-ON"},
-		"on QC;ca-bc":                            {"CA-ON", "CA-QC", "CA-BC"},
-		"British Columbia; Prince-Edward island": {"CA-BC", "CA-PE"},
-		" , ":                                    {},
+// TestDecisionsAboutFacts has further input of an unchanged review, and the facts that change with it.
+func TestDecisionsAboutFacts(t *testing.T) {
+	const (
+		pay = "fact.pay=change&pay."
+		ca  = "fact.countryEligibility=change&countryEligibility.0.includedRegions="
+		us  = "https://maple.example/us"
+		is  = "Countries and regions: CA: eligible, only in Ontario → CA: eligible"
+	)
+	for query, want := range map[string]string{
+		"note= as before ": "", "fact.remote=false": "Remote: Yes → No", pay + "minimum=17.5": "",
+		"fact.applicationStatus=" + url.QueryEscape(`"waitlist"`): "Application status: unknown → Waitlist",
+		"fact.applicationUrl=change&applicationUrl= " + site:      "Application URL: unknown → " + site,
+		pay + "maximum=22,5&mark.2=otherwise":                     "Pay: 17.5 to 20 CAD per hour → 17.5 to 22.5 CAD per hour",
+		pay + "minimum=45,000&pay.maximum=50 000&pay.unit=year":   "Pay: 17.5 to 20 CAD per hour → 45000 to 50000 CAD per year",
+		"fact.requirements=change&requirements=A phone%0D%0A%0D%0A A bicycle ": "Requirements: unknown → " +
+			"A phone; A bicycle",
+		"fact.riskIndicators=change&riskIndicators.0.code=own-insurance&riskIndicators.0.sourceUrl=" + site: "Risk indicators: " +
+			"unknown → own-insurance",
+		ca + "on&countryEligibility.1.country=us&countryEligibility.1.status=ineligible&more=" + us +
+			"&countryEligibility.1.sourceUrls=" + us: is + ", only in Ontario; US: ineligible",
+		ca + "Québec": is + ", only in Québec", ca + "Que\u0301bec, ONTARIO": is + ", only in Québec, Ontario",
+		ca + "on QC%3Bca-bc":        is + ", only in Ontario, Québec, British Columbia",
+		ca + "Prince-Edward island": is + ", only in Prince Edward Island", ca + " , ": is,
+		"fact.pay=unknown&fact.languages=unknown&fact.countryEligibility=unknown": "Countries and regions: CA: eligible, " +
+			"only in Ontario → unknown\nPay: 17.5 to 20 CAD per hour → unknown\nLanguages: English; French → unknown",
 	} {
-		input := with(unchanged(), "fact.countryEligibility", "change", "countryEligibility.0.includedRegions", given)
-		r := review(t, submit(t, sheet(), input))
-		require.Equal(t, want, r.Facts.CountryEligibility[0].IncludedRegions, given)
+		r := review(t, given(t, sheet(), query))
+		require.Equal(t, want, strings.Join(forms.Changes(recorded(), r.Facts.Facts), "\n"), query)
+		require.Empty(t, r.Facts.Missing)
+		require.Subset(t, r.SourceURLs, []string{site, where}, query)
+		require.Equal(t, strings.Contains(query, us), slices.Contains(r.SourceURLs, us))
+	}
+	for _, amount := range []float64{1e6, 1.125, 0.000001, 123456789012345} { // read again as it was
+		s := sheet()
+		s.ReviewedFacts.Pay.Minimum, s.ReviewedFacts.Pay.Maximum = amount, amount
+		require.Equal(t, amount, review(t, given(t, s, "fact.pay=change")).Facts.Pay.Minimum)
 	}
 }
 
 func TestRegionsOfCanadaAreBoxes(t *testing.T) {
 	for kind, want := range map[string][2][]string{"in": {{"CA-QC", "CA-YT"}, {}}, "notin": {{}, {"CA-QC", "CA-YT"}}} {
-		input := with(unchanged(), "fact.countryEligibility", "change", "countryEligibility.0.regions", kind)
-		input["countryEligibility.0.includedRegions"] = []string{"CA-QC", "CA-YT"}
-		c := review(t, submit(t, sheet(), input)).Facts.CountryEligibility[0]
+		c := review(t, given(t, sheet(), "fact.countryEligibility=change&countryEligibility.0.regions="+kind+
+			"&countryEligibility.0.includedRegions=CA-QC&countryEligibility.0.includedRegions=CA-YT")).Facts.CountryEligibility[0]
 		require.Equal(t, want, [2][]string{c.IncludedRegions, c.ExcludedRegions})
 		s := sheet()
 		s.ReviewedFacts.CountryEligibility = []api.CountryEligibility{c}
@@ -258,27 +243,11 @@ func TestUnknownCountriesAndPayStartWithCanada(t *testing.T) {
 }
 
 func TestSummaryHasTheOldAndNewValueOfEachChangedFact(t *testing.T) {
-	f := submit(t, sheet(), with(unchanged(),
-		"fact.remote", "false", "fact.pay", "change", "pay.minimum", "45,000", "pay.maximum", "1 000 000", "pay.unit", "year",
-		"fact.languages", "unknown", "fact.countryEligibility", "change", "countryEligibility.0.sourceUrls", site, "fact.requirements",
-		"change", "requirements", ""))
-	require.Equal(t, []string{
-		"Countries and regions: cites source 2 → cites source 1", "Remote: Yes → No",
-		"Pay: 17.5 to 20 CAD per hour → 45000 to 1000000 CAD per year",
-		"Languages: English; French → unknown", "Requirements: enter a value, or choose that you cannot tell",
-	}, strings.Split(f.Summary(), "\n")[1:])
-	require.Equal(t, 45000.0, review(t,
-		submit(t, sheet(), with(unchanged(), "fact.pay", "change", "pay.minimum", "45,000", "pay.maximum",
-			"50 000"))).Facts.Pay.Minimum)
-}
-
-// A recorded amount in the fields of a fact is read again as it was.
-func TestUnchangedAmountsStayAsTheyAre(t *testing.T) {
-	for _, amount := range []float64{1e6, 1.125, 0.000001, 123456789012345} {
-		s := sheet()
-		s.ReviewedFacts.Pay.Minimum, s.ReviewedFacts.Pay.Maximum = amount, amount
-		require.Equal(t, amount, review(t, submit(t, s, with(unchanged(), "fact.pay", "change"))).Facts.Pay.Minimum)
-	}
+	f := given(t, sheet(), "fact.remote=false&fact.languages=unknown&fact.countryEligibility=change&"+
+		"countryEligibility.0.sourceUrls="+site+"&fact.requirements=change")
+	require.Equal(t, "Verified: 1 fact kept, 4 changed, 6 unknown, 0 quotes.\n"+
+		"Countries and regions: cites source 2 → cites source 1\nRemote: Yes → No\nLanguages: English; French → unknown\n"+
+		"Requirements: enter a value, or choose that you cannot tell", f.Summary())
 }
 
 // A review that ends in closed says so in its facts and keeps the others, except those that cite
@@ -294,8 +263,8 @@ func TestClosedReviewClosesApplications(t *testing.T) {
 	require.Equal(t, want, r.Facts.Facts)
 	require.NotNil(t, r.SourceURLs)
 	for _, decision := range []string{"keep", `"open"`, "unknown"} { // the outcome decides
-		r = review(t, submit(t, sheet(), with(closed, "fact.applicationStatus", decision, "fact.remote", "false", "mark.0",
-			"otherwise")))
+		r = review(t, given(t, sheet(), "rest=&outcome=closed&mark.0=otherwise&mark.2=gone&fact.remote=false&"+
+			"fact.applicationStatus="+decision))
 		require.Equal(t, api.ApplicationClosed, r.Facts.ApplicationStatus)
 		require.False(t, *r.Facts.Remote)
 	}
@@ -305,10 +274,6 @@ func TestNeedsReviewHasFactsIfAnyIsDecided(t *testing.T) {
 	open := url.Values{"outcome": {"needs-review"}}
 	require.Equal(t, "Needs review: no facts are recorded.", submit(t, sheet(), open).Summary())
 	require.Nil(t, review(t, submit(t, sheet(), open)).Facts)
-	quote := url.Values{"outcome": {"needs-review"}, "quote.degreeRequired": {"No degree"},
-		"quotefrom.degreeRequired": {site}}
-	require.Contains(t, messages(t, submit(t, sheet(), quote)),
-		"Degree required: there is a quote but no value; choose the value, or remove the quote")
 }
 
 func TestNewerSheetKeepsInputAndReopensChangedFacts(t *testing.T) {
@@ -316,8 +281,7 @@ func TestNewerSheetKeepsInputAndReopensChangedFacts(t *testing.T) {
 	newer.LastEventID, newer.GeneratedAt = "event-2", shownAt.Add(time.Minute)
 	newer.ReviewedFacts.Remote = ptr(false)
 	newer.ReviewedFacts.RiskIndicators = []api.RiskIndicator{{Code: "fees", SourceURL: "https://new.example/"}}
-	f := submit(t, sheet(), with(unchanged(), "fact.languages", "change", "languages", "German", "note", "mine", "more",
-		"https://more.example/"))
+	f := given(t, sheet(), "fact.languages=change&languages=German&note=mine&more=https://more.example/")
 	require.Equal(t, []string{"remote", "riskIndicators"}, f.Rebase(newer))
 	require.Equal(t, "mine", f.Values.Get("note"))
 	require.Equal(t, []string{"", "", "change", "keep"},
@@ -350,11 +314,8 @@ func TestEveryDecisionAboutAChangedFactIsForgotten(t *testing.T) {
 		ApplicationStatus: api.ApplicationWaitlist, ApplicationURL: ptr(site), Requirements: []string{"A car"},
 		RiskIndicators: []api.RiskIndicator{{Code: "fees", SourceURL: site}},
 	}
-	entered := map[string][]string{
-		"countryEligibility": {"countryEligibility.0.country", "FR"}, "pay": {"pay.minimum", "5"}, "languages": {"languages",
-			"Latin"}, "applicationUrl": {"applicationUrl", where},
-		"requirements": {"requirements", "A boat"}, "riskIndicators": {"riskIndicators.0.code", "odd", "riskIndicators.0.sourceUrl", site},
-	}
+	const entered = "countryEligibility.0.country=FR&pay.minimum=5&languages=Latin&applicationUrl=" + where +
+		"&requirements=A boat&riskIndicators.0.code=odd&riskIndicators.0.sourceUrl=" + site
 	for _, fact := range forms.Facts {
 		decisions := []string{"", "keep", "change", "unknown"}
 		for _, o := range fact.Options {
@@ -368,7 +329,7 @@ func TestEveryDecisionAboutAChangedFactIsForgotten(t *testing.T) {
 					string(forms.Values(newValue)[fact.Name]) == string(forms.Values(before)[fact.Name]) {
 					continue
 				}
-				f := submit(t, sheet(), with(with(unchanged(), "fact."+fact.Name, decision), entered[fact.Name]...))
+				f := given(t, sheet(), entered+"&fact."+fact.Name+"="+url.QueryEscape(decision))
 				require.Contains(t, f.Rebase(newer), fact.Name)
 				require.Empty(t, f.Decision(fact.Name), "%s: %q", fact.Name, decision)
 				parsed, err := forms.ParseReview(f.Values)
@@ -390,7 +351,7 @@ func TestOutcomeOfAnotherReviewIsDecidedAgain(t *testing.T) {
 			{VerificationEvent: api.VerificationEvent{ID: "event-1", CheckType: api.FactualReview,
 				Outcome: api.OutcomeNeedsReview}},
 		}
-		f := submit(t, sheet(), unchanged())
+		f := given(t, sheet(), "")
 		f.Rebase(newer)
 		require.Equal(t, want, f.Values.Get("outcome"))
 	}
@@ -403,6 +364,9 @@ func TestSourcesOfTheLatestReviewComeFirstWithoutThoseThatAreGone(t *testing.T) 
 		{VerificationEvent: api.VerificationEvent{CheckType: api.FactualReview, SourceURLs: []string{rates, where}}}}
 	s.Evidence.Gone = []string{"https://dead.example/"}
 	require.Equal(t, []string{rates, where, site, "https://old.example/"}, forms.NewReview(s, "").Sources())
+	s = quoted()
+	s.Record.Sources = nil
+	require.Contains(t, forms.NewReview(s, "").Sources(), site, "the page of a quote is a source of the form")
 }
 
 // quoted is a sheet with a quote for each known fact; the machine found them all again.
@@ -417,41 +381,41 @@ func quoted() api.ReviewSheet {
 	return s
 }
 
-// evidence returns the evidence of a form without problems, with its quotes by fact.
-func evidence(t *testing.T, f forms.Review) (e api.GivenEvidence, quotes map[string]api.Quote) {
-	t.Helper()
-	sent := review(t, f)
-	quotes = map[string]api.Quote{}
-	for _, q := range sent.Evidence.Quotes {
-		quotes[q.Fact] = q
+// TestQuotesOfAReview has further input of an unchanged review of quoted, and the quotes of each fact.
+func TestQuotesOfAReview(t *testing.T) {
+	const paste = "&quotefrom.remote=" + site + "&quote.remote="
+	all := map[string]string{"countryEligibility": "about countryEligibility", "pay": "about pay",
+		"languages": "about languages", "remote": "about remote"}
+	for query, change := range map[string]map[string]string{
+		"":                                    nil,
+		"fact.remote=false&fact.pay=unknown":  {"remote": "", "pay": ""},
+		"fact.remote=false&still.remote=on":   nil, // the curator says that it supports the new value
+		"fact.pay=unknown&still.pay=on":       {"pay": ""},
+		"fact.remote=true&kept.languages=":    {"languages": ""}, // the same value is kept
+		"fact.remote=false" + paste + " new ": {"remote": "new"},
+		paste + "live in Canada" + paste + "about remote" + paste + "not in Quebec" + paste + "live in Canada": {
+			"remote": "about remote; live in Canada; not in Quebec"},
+		"mark.0=cannot":                        {"remote": "", "languages": ""}, // the page cannot be opened
+		"mark.0=&kept.remote=&kept.languages=": {"remote": "", "languages": ""},
+	} {
+		want, got := maps.Clone(all), map[string]string{}
+		maps.Copy(want, change)
+		maps.DeleteFunc(want, func(_, text string) bool { return text == "" })
+		for _, q := range review(t, given(t, quoted(), query)).Evidence.Quotes {
+			got[q.Fact] = strings.TrimPrefix(got[q.Fact]+"; "+q.Exact, "; ")
+		}
+		require.Equal(t, want, got, query)
 	}
-	require.Len(t, quotes, len(sent.Evidence.Quotes))
-	return *sent.Evidence, quotes
-}
-
-func TestKeptFactKeepsItsQuoteAndAChangedOneDropsIt(t *testing.T) {
-	_, quotes := evidence(t, submit(t, quoted(), with(unchanged(), "fact.remote", "false", "fact.pay", "unknown")))
-	require.Equal(t, map[string]api.Quote{
-		"countryEligibility": {Fact: "countryEligibility", SourceURL: where, Exact: "about countryEligibility"},
-		"languages":          {Fact: "languages", SourceURL: site, Exact: "about languages"},
-	}, quotes)
-	_, quotes = evidence(t, submit(t, quoted(),
-		with(unchanged(), "fact.remote", "false", "still.remote", "on", "fact.pay", "unknown", "still.pay", "on")))
-	require.Equal(t, "about remote", quotes["remote"].Exact, "the curator says that it supports the new value")
-	require.NotContains(t, quotes, "pay")
-	_, quotes = evidence(t, submit(t, quoted(), with(unchanged(), "fact.remote", "true", "kept.languages", "")))
-	require.Equal(t, "about remote", quotes["remote"].Exact, "the same value is kept")
-	require.NotContains(t, quotes, "languages", "the curator removed it")
-}
-
-func TestNewQuotesComeFromAChosenSource(t *testing.T) {
-	_, quotes := evidence(t, submit(t, quoted(),
-		with(unchanged(), "quote.remote", " Work from home ", "quotefrom.remote", site, "fact.remote", "false")))
-	require.Equal(t, api.Quote{Fact: "remote", SourceURL: site, Exact: "Work from home"}, quotes["remote"])
-	e, _ := evidence(t, submit(t, quoted(),
-		with(unchanged(), "mark.1", "cannot", "mark.2", "gone", "fact.pay", "unknown", "fact.countryEligibility", "unknown")))
-	require.Equal(t, []string{rates}, e.Gone)
-	require.Equal(t, []string{where}, e.Unopened)
+	require.Contains(t, messages(t, given(t, quoted(), "mark.0=")), `Remote: keeps the quote "about remote" from source 1, `+
+		"which you did not open; open it and mark it, or leave the quote out")
+	var eleven strings.Builder // with the stored one
+	for _, text := range strings.Fields("a b c d e f g h i j") {
+		eleven.WriteString(paste + text)
+	}
+	require.Equal(t, []string{"Remote: 11 quotes, and a fact has at most 10; leave out 1"},
+		messages(t, given(t, quoted(), eleven.String())))
+	e := review(t, given(t, quoted(), "mark.1=cannot&mark.2=gone&fact.pay=unknown&fact.countryEligibility=unknown")).Evidence
+	require.Equal(t, [][]string{{rates}, {where}}, [][]string{e.Gone, e.Unopened})
 }
 
 // A suggestion that is used marks its page, and a value without a source cites it.
@@ -468,9 +432,8 @@ func TestUsedSuggestionIsTheSourceOfItsFact(t *testing.T) {
 	require.Equal(t, forms.StillSo, f.Mark(rates))
 	require.Equal(t, "Verified: 0 facts kept, 1 changed, 10 unknown, 1 quote.\nPay: unknown → 17 to 18 CAD per hour",
 		f.Summary())
-	_, quotes := evidence(t, f)
-	require.Equal(t, suggestion, quotes["pay"])
 	r := review(t, f)
+	require.Equal(t, []api.Quote{suggestion}, r.Evidence.Quotes)
 	require.Equal(t, rates, r.Facts.Pay.SourceURL)
 	require.Equal(t, []string{rates}, r.SourceURLs)
 }
@@ -504,49 +467,6 @@ func TestPagesOfAddedQuotesBecomeSources(t *testing.T) {
 	require.Empty(t, again.Mark(apply), "no quote is from it any more")
 }
 
-func TestFactHasSeveralQuotesFromOnePage(t *testing.T) {
-	s := quoted()
-	s.Evidence.Quotes = append(s.Evidence.Quotes,
-		api.Quote{Fact: "remote", SourceURL: site, Exact: "about remote, too", Prefix: "p"})
-	paste := func(texts ...string) url.Values {
-		input := unchanged()
-		for _, text := range texts {
-			input.Add("quote.remote", text)
-			input.Add("quotefrom.remote", site)
-		}
-		return input
-	}
-	exact := func(input url.Values) (all []string) {
-		for _, q := range review(t, submit(t, s, input)).Evidence.Quotes {
-			if q.Fact == "remote" {
-				all = append(all, q.Exact)
-			}
-		}
-		return all
-	}
-	require.Equal(t, []string{"about remote", "about remote, too"}, exact(unchanged()))
-	require.Equal(t, []string{"about remote", "about remote, too", "live in Canada", "not in Quebec"},
-		exact(paste("live in Canada", "about remote, too", "not in Quebec", "live in Canada")), "identical ones are merged")
-	ten := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
-	require.Len(t, exact(paste(ten...)), 10)
-	require.Equal(t, []string{"Remote: 11 quotes, and a fact has at most 10; leave out 1"},
-		messages(t, submit(t, s, paste(append(ten, "i")...))))
-}
-
-func TestKeptQuoteIsNotLostWithItsSourceUnopened(t *testing.T) {
-	unopened := with(unchanged(), "mark.0", "", "mark.1", "still", "mark.2", "still")
-	problems := messages(t, submit(t, quoted(), unopened))
-	require.Contains(t, problems,
-		`Remote: keeps the quote "about remote" from source 1, which you did not open; open it and mark it, or leave the quote out`)
-	_, quotes := evidence(t, submit(t, quoted(), with(unopened, "kept.remote", "", "kept.languages", "")))
-	require.Len(t, quotes, 2)
-	_, quotes = evidence(t, submit(t, quoted(), with(unchanged(), "mark.0", "cannot")))
-	require.NotContains(t, quotes, "remote", "the curator says that the page cannot be opened")
-	s := quoted()
-	s.Record.Sources = nil
-	require.Contains(t, forms.NewReview(s, "").Sources(), site, "the page of a quote is a source of the form")
-}
-
 func TestMovedQuoteIsKeptInItsNewSurroundings(t *testing.T) {
 	s := quoted()
 	for i, r := range s.Readings {
@@ -557,13 +477,12 @@ func TestMovedQuoteIsKeptInItsNewSurroundings(t *testing.T) {
 		}
 	}
 	require.Empty(t, forms.NewReview(s, "").Mark(rates), "the curator confirms it")
-	_, quotes := evidence(t, submit(t, s, unchanged()))
-	require.Equal(t, "now ", quotes["pay"].Prefix)
-	require.Equal(t, "about pay", quotes["pay"].Exact)
+	require.Contains(t, review(t, given(t, s, "")).Evidence.Quotes,
+		api.Quote{Fact: "pay", SourceURL: rates, Exact: "about pay", Prefix: "now "})
 }
 
 func TestMissingQuoteIsAProblemOnce(t *testing.T) {
-	f := submit(t, sheet(), with(unchanged(), "quote.remote", "Bananas are blue", "quotefrom.remote", site))
+	f := given(t, sheet(), "quote.remote=Bananas are blue&quotefrom.remote="+site)
 	problems := func(finding api.Finding) int {
 		wrong, uncompared := f.Compare([]api.QuoteReading{{Quote: f.Added()[0], Finding: finding, ReadAt: shownAt}})
 		require.Equal(t, finding == api.QuoteUnknown, len(uncompared) == 1)
@@ -616,17 +535,6 @@ func TestMachineMarksWhatItFoundAgain(t *testing.T) {
 	s := quoted()
 	s.ReviewedFacts.Pay.SourceURL = "https://other.example/" // no quote is from the page that the fact cites
 	require.Empty(t, forms.NewReview(s, "").Values.Get("fact.pay"))
-}
-
-func TestDescribedFacts(t *testing.T) {
-	f := recorded()
-	for name, want := range map[string][]string{
-		"countryEligibility": {"CA: eligible, only in Ontario"}, "remote": {"Yes"}, "degreeRequired": nil,
-		"pay":       {"17.5 to 20 CAD per hour"},
-		"languages": {"English", "French"}, "applicationStatus": nil, "applicationUrl": nil, "requirements": {},
-	} {
-		require.Equal(t, want, forms.Describe(f, name), name)
-	}
 }
 
 // Whatever arrives, the form can be shown again, and a review that it yields has all facts.
