@@ -129,25 +129,3 @@ func TestErrorsNameArgumentsAndFlags(t *testing.T) {
 		require.Equal(t, c.usage, errors.As(err, new(flags.UsageError)), c.line)
 	}
 }
-
-func TestProblemsNameWhatTheUserTyped(t *testing.T) {
-	report := `{"applied":false,"refused":[{"line":1,"id":"nope","problems":[{"path":"id","code":"unknown_listing","message":"there is no such listing"}]},
-		{"line":2,"id":"a","problems":[{"path":"sources","message":"name at least one"}]},{"line":3,"id":"b","problems":[{"path":"sources","message":"name at least one"}]}]}`
-	c, _ := admin(t, http.StatusOK, report)
-	_, errs, err := verb(t, c.URL, "", "listings", "publish", "nope", "a", "b")
-	require.EqualError(t, err, "nothing was changed")
-	require.Equal(t, "unknown listing \"nope\"\na, b: sources: name at least one\n", errs)
-	_, errs, _ = verb(t, c.URL, "{}", "listings", "import", "-")
-	require.Equal(t, "line 1 (id nope): id: there is no such listing\nsources: name at least one (2 lines: 2, 3)\n", errs)
-
-	newer := `{"applied":false,"refused":[],"newer":[{"slug":"a","checkType":"review","outcome":"closed",` +
-		`"checkedAt":"2026-11-20T09:01:00Z","recordedAt":"2026-11-20T10:00:00Z","actor":"eve","note":"The site\nis gone."}]}`
-	c, _ = admin(t, http.StatusConflict, newer)
-	out, errs, err := verb(t, c.URL, "{}", "events", "append", "-")
-	require.EqualError(t, err, "nothing was changed")
-	require.Empty(t, out)
-	require.Contains(t, errs,
-		"a: review closed, checked 2026-11-20 09:01:00Z, recorded 2026-11-20 10:00:00Z by eve (The site is gone.)\n")
-	out, _, _ = verb(t, c.URL, "{}", "events", "append", "-", "--output", "json")
-	require.JSONEq(t, newer, out)
-}
