@@ -169,12 +169,6 @@ func TestErrorsAreJSON(t *testing.T) {
 	require.Empty(t, out)
 	require.JSONEq(t, `{"error":{"code":"usage_error","message":"unknown flag --nope","exitCode":2}}`, errs)
 
-	t.Setenv("OPPORTUNITY_ADMIN_URL", "http://127.0.0.1:1")
-	_, out, errs = opportunity(t, "status", "--output", "json")
-	require.Empty(t, out)
-	require.Contains(t, errs,
-		`{"error":{"code":"unreachable","message":"cannot reach http://127.0.0.1:1: connection refused.`)
-
 	rejected := `{"applied":false,"refused":[{"line":1,"id":"a","problems":[{"path":"id","code":"unknown_listing","message":"there is no such listing"}]}]}`
 	service(t, 200, "application/json", rejected)
 	_, out, errs = opportunity(t, "listings", "withdraw", "a", "--reason", "x", "--output", "json")

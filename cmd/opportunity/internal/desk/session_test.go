@@ -39,14 +39,11 @@ func TestCookieResumesItsSessionAndHidesTheToken(t *testing.T) {
 
 func TestForgedCookiesAreRejected(t *testing.T) {
 	_, s, cookie := start(t)
-	_, other, foreign := start(t)
-	_, ok := other.Resume(foreign)
-	require.True(t, ok)
+	_, _, foreign := start(t)
 	raw, err := base64.RawURLEncoding.DecodeString(cookie)
 	require.NoError(t, err)
 	raw[len(raw)/2] ^= 1
-	for _, forged := range []string{"", "x", foreign, base64.RawURLEncoding.EncodeToString(raw),
-		strings.Repeat("A", 200)} {
+	for _, forged := range []string{"", "x", foreign, base64.RawURLEncoding.EncodeToString(raw), strings.Repeat("A", 200)} {
 		_, ok := s.Resume(forged)
 		require.False(t, ok, forged)
 	}
@@ -75,30 +72,4 @@ func TestSessionEnds(t *testing.T) {
 	require.Empty(t, s.List(token))
 	_, ok = s.Resume(idle)
 	require.False(t, ok)
-}
-
-func TestKeptValueIsTakenOnce(t *testing.T) {
-	_, s, cookie := start(t)
-	got, _ := s.Resume(cookie)
-	require.Nil(t, s.Take(got.ID, keptUndo))
-	s.Keep(got.ID, keptUndo, "saved")
-	require.Nil(t, s.Take(got.ID, keptUpload))
-	require.Equal(t, "saved", s.Take(got.ID, keptUndo))
-	require.Nil(t, s.Take(got.ID, keptUndo))
-	s.End(got.ID)
-	s.Keep(got.ID, keptUndo, "late")
-	require.Nil(t, s.Take(got.ID, keptUndo))
-}
-
-func TestThrottleDelaysPrefixesThatKeepFailing(t *testing.T) {
-	now := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
-	var throttle throttle
-	for range 10 {
-		require.Zero(t, throttle.Fail("operator-1", now))
-	}
-	require.Equal(t, time.Minute, throttle.Fail("operator-2", now))
-	require.Zero(t, throttle.Fail("another", now))
-	require.Zero(t, throttle.Fail("", now))
-	require.Equal(t, time.Second, throttle.Fail("operator", now.Add(59*time.Second)))
-	require.Zero(t, throttle.Fail("operator-1", now.Add(time.Minute)))
 }

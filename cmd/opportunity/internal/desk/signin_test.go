@@ -160,16 +160,6 @@ func TestFormsOfOtherSitesAreRejected(t *testing.T) {
 	require.Len(t, s.api.requests, 1, "a foreign form reached the API after the sign-in")
 }
 
-func TestEveryPageHasTheHeaders(t *testing.T) {
-	s := newServer(t)
-	for _, resp := range []response{s.signedIn().get("/help"), s.browser().get("/sign-in"), s.browser().get("/queue"),
-		s.signedIn().get("/nothing")} {
-		require.Contains(t, resp.Header.Get("Content-Security-Policy"), "default-src 'none'")
-		require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
-		require.Equal(t, "same-origin", resp.Header.Get("Referrer-Policy"))
-	}
-}
-
 func TestAddressesOfTheDesk(t *testing.T) {
 	for _, c := range []struct{ listen, public, want string }{
 		{"127.0.0.1:0", "", "http://localhost:"},

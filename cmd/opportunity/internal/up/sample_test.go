@@ -3,7 +3,6 @@ package up
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 )
 
@@ -41,19 +41,6 @@ func running(t *testing.T) (base string, keys map[api.Tier]string) {
 // busy machine, that says nothing about `up`.
 const missedDeadline = `i/o timeout|deadline exceeded`
 
-func get(t *testing.T, url, key string) (status int, body []byte) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	require.NoError(t, err)
-	req.Header.Set("Authorization", "Bearer "+key)
-	resp, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	body, err = io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	return resp.StatusCode, body
-}
-
 // contract holds the schemas of the OpenAPI description.
 type contract map[string]map[string]any
 
@@ -77,12 +64,16 @@ func TestTheSampleShowsEverything(t *testing.T) {
 		Components struct{ Schemas contract }
 	}
 	require.NoError(t, yaml.Unmarshal(api.OpenAPIYAML, &doc))
+	get := func(path string) servicetest.Response {
+		return servicetest.Send(t, http.MethodGet, base+"/api/v1/opportunities"+path, nil,
+			http.Header{"Authorization": {"Bearer " + keys[api.Commercial]}})
+	}
 	data := func(path string) []any {
 		t.Helper()
-		status, body := get(t, base+"/api/v1/opportunities"+path+"?limit=100", keys[api.Commercial])
-		require.Equal(t, http.StatusOK, status, "%s", body)
+		r := get(path + "?limit=100")
+		require.Equal(t, http.StatusOK, r.Status, r.Body)
 		var response struct{ Data []any }
-		require.NoError(t, json.Unmarshal(body, &response))
+		require.NoError(t, json.Unmarshal([]byte(r.Body), &response))
 		return response.Data
 	}
 	records := data("")
@@ -127,8 +118,7 @@ func TestTheSampleShowsEverything(t *testing.T) {
 	require.Greater(t, changed, 5, "histories with corrections")
 	for id, r := range shows {
 		require.True(t, r.Candidate, "%s is not listed", id)
-		status, _ := get(t, base+"/api/v1/opportunities/"+id, keys[api.Commercial])
-		require.Equal(t, http.StatusNotFound, status)
+		require.Equal(t, http.StatusNotFound, get("/"+id).Status)
 	}
 	for _, p := range api.Provinces {
 		require.True(t, provinces["CA-"+p], "no record includes or excludes %s", p)
