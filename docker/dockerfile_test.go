@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 )
 
 // names returns the names of all images: one for each service, and that of the command.
@@ -25,24 +26,27 @@ func names(t *testing.T) []string {
 	return all
 }
 
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return string(text)
+}
+
 // TestDockerfileHasEveryService exists because a go.mod that is not copied breaks the build of
 // every image, which otherwise shows only when images are built.
 func TestDockerfileHasEveryService(t *testing.T) {
-	text, err := os.ReadFile("Dockerfile")
-	require.NoError(t, err)
-	dockerfile := string(text)
+	dockerfile := read(t, "Dockerfile")
 	for _, name := range names(t) {
 		require.Contains(t, dockerfile, "\nFROM image AS "+name+"\nENTRYPOINT [\"/"+name+"\"]\n")
 		module := "services/" + name
 		if name == "opportunity" {
 			module = "cmd/opportunity"
 		}
-		mod, err := os.ReadFile(filepath.Join("..", module, "go.mod"))
-		require.NoError(t, err)
 		needed := []string{module}
-		for _, line := range strings.Split(string(mod), "\n") {
+		for line := range strings.Lines(read(t, filepath.Join("..", module, "go.mod"))) {
 			if _, path, replaced := strings.Cut(line, " => "); replaced {
-				needed = append(needed, filepath.Join(module, path))
+				needed = append(needed, filepath.Join(module, strings.TrimSpace(path)))
 			}
 		}
 		for _, path := range needed {
@@ -60,12 +64,8 @@ func TestDockerfileHasEveryService(t *testing.T) {
 // TestContextHasEveryCopiedFile checks that .dockerignore, which excludes everything first,
 // includes what the build copies by name.
 func TestContextHasEveryCopiedFile(t *testing.T) {
-	dockerfile, err := os.ReadFile("Dockerfile")
-	require.NoError(t, err)
-	ignored, err := os.ReadFile("../.dockerignore")
-	require.NoError(t, err)
-	included := regexp.MustCompile(`(?m)^!(\S+)$`).FindAllStringSubmatch(string(ignored), -1)
-	copies := regexp.MustCompile(`(?m)^COPY ([a-z].*) \S+$`).FindAllStringSubmatch(string(dockerfile), -1)
+	included := regexp.MustCompile(`(?m)^!(\S+)$`).FindAllStringSubmatch(read(t, "../.dockerignore"), -1)
+	copies := regexp.MustCompile(`(?m)^COPY ([a-z].*) \S+$`).FindAllStringSubmatch(read(t, "Dockerfile"), -1)
 	require.NotEmpty(t, copies)
 	for _, line := range copies {
 		for _, source := range strings.Fields(line[1]) {
@@ -75,6 +75,32 @@ func TestContextHasEveryCopiedFile(t *testing.T) {
 				matched, err := path.Match(pattern[1], source)
 				return err == nil && matched || strings.HasPrefix(source, pattern[1]+"/")
 			}), "%s is not in the context", source)
+		}
+	}
+}
+
+// TestWorkflowsRunPinnedActionsWithFewRights checks that no workflow runs an action by a tag, which
+// its owner can move, and that jobs have only the rights that they name.
+func TestWorkflowsRunPinnedActionsWithFewRights(t *testing.T) {
+	files, err := filepath.Glob("../.github/workflows/*.yml")
+	require.NoError(t, err)
+	require.Len(t, files, 2)
+	for _, file := range files {
+		text := read(t, file)
+		for _, action := range regexp.MustCompile(`uses: *(\S+)`).FindAllStringSubmatch(text, -1) {
+			require.Regexp(t, `^[\w/-]+@[0-9a-f]{40}$`, action[1], file)
+		}
+		var workflow struct {
+			Permissions map[string]string `yaml:"permissions"`
+			Jobs        map[string]struct {
+				Permissions map[string]string `yaml:"permissions"`
+			} `yaml:"jobs"`
+		}
+		require.NoError(t, yaml.Unmarshal([]byte(text), &workflow))
+		require.NotNil(t, workflow.Permissions, "%s: without permissions, a job has the default ones", file)
+		require.Empty(t, workflow.Permissions, file)
+		for name, job := range workflow.Jobs {
+			require.NotEmpty(t, job.Permissions, "%s: %s", file, name)
 		}
 	}
 }
