@@ -77,23 +77,17 @@ func render(t *testing.T, given values) ([]manifest, error) {
 }
 
 // renderAs is render for a release with a name.
-func renderAs(t *testing.T, name string, given values) ([]manifest, error) {
+func renderAs(t *testing.T, name string, given values) (all []manifest, err error) {
 	t.Helper()
 	files, err := renderFiles(t, name, given, engine.Render)
-	if err != nil {
-		return nil, err
-	}
-	var out []manifest
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if filepath.Ext(name) != ".yaml" {
-			continue
-		}
-		documents := releaseutil.SplitManifests(files[name])
-		for _, key := range slices.Sorted(maps.Keys(documents)) {
-			out = append(out, decode(t, name, documents[key]))
+		if filepath.Ext(name) == ".yaml" {
+			for _, document := range releaseutil.SplitManifests(files[name]) {
+				all = append(all, decode(t, name, document))
+			}
 		}
 	}
-	return out, nil
+	return all, err
 }
 
 // renderFiles renders all templates like helm install, by their names.
@@ -129,13 +123,18 @@ func cases(t *testing.T) map[string]values {
 	require.NoError(t, err)
 	out := map[string]values{}
 	for _, file := range append(files, more...) {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
 		var v values
-		require.NoError(t, yaml.UnmarshalStrict(text, &v), file)
+		require.NoError(t, yaml.UnmarshalStrict([]byte(read(t, file)), &v), file)
 		out[strings.TrimPrefix(file, chartDir+"/")] = v
 	}
 	return out
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return string(text)
 }
 
 // made caches the manifests of each case. Tests must not modify them.

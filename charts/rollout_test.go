@@ -1,6 +1,8 @@
 package charts_test
 
 import (
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -163,4 +165,79 @@ func TestImages(t *testing.T) {
 		require.Equal(t, command, p.container.Image == "command@sha256:0", p.owner)
 		require.Equal(t, strings.Contains(p.owner, "authquota"), p.container.Image == "y@sha256:0", p.owner)
 	}
+}
+
+// takesAway matches statements that break reads or writes of the previous version.
+var takesAway = regexp.MustCompile(`(?i)\b(DROP\s+(TABLE|COLUMN|VIEW)|RENAME\s+(TO|COLUMN)|ALTER\s+(COLUMN\s+)?\w+\s+(SET\s+DATA\s+)?TYPE|SET\s+NOT\s+NULL)\b|ADD\s+COLUMN\s+[^;,]*\bNOT\s+NULL\b[^;,]*`)
+
+// contract matches the statement that the previous version no longer needs what a migration
+// removes: "-- Contract: reason".
+var contract = regexp.MustCompile(`(?m)^-- Contract: \S`)
+
+// TestPreviousVersionWorksWithNewSchema exists because migrations run while pods of the previous
+// version serve, and a rollback keeps them.
+func TestPreviousVersionWorksWithNewSchema(t *testing.T) {
+	files, err := filepath.Glob("../services/*/internal/*/migrations/*/*.sql")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(files), 8, "four services, two dialects")
+	for _, file := range files {
+		text := read(t, file)
+		require.True(t, contract.MatchString(text) || !breaks(text),
+			"%s removes something that the previous version may need: "+
+				"do it a release later and say in a line \"-- Contract: why it is no longer needed\"", file)
+	}
+	for _, statement := range []string{
+		"ALTER TABLE a DROP COLUMN b;", "drop table a;", "ALTER TABLE a RENAME COLUMN b TO c;",
+		"ALTER TABLE a ALTER COLUMN b TYPE text;", "ALTER TABLE a ALTER COLUMN b SET NOT NULL;",
+		"ALTER TABLE a ADD COLUMN b text NOT NULL;",
+	} {
+		require.True(t, breaks(statement), statement)
+	}
+	require.False(t, breaks("ALTER TABLE a ADD COLUMN b text NOT NULL DEFAULT '', ADD COLUMN c text; DROP TRIGGER d;"))
+}
+
+func breaks(migration string) bool {
+	return slices.ContainsFunc(takesAway.FindAllString(migration, -1), func(statement string) bool {
+		return !strings.Contains(strings.ToUpper(statement), "DEFAULT")
+	})
+}
+
+func withDesk() values {
+	return with("desk", values{"enabled": true, "publicURL": "https://desk.example.com"})
+}
+
+func TestDeskIsOptional(t *testing.T) {
+	for _, m := range rendered(t, least()) {
+		require.NotContains(t, m.text, "desk", m.file)
+	}
+	require.Len(t, of[*appsv1.Deployment](rendered(t, withDesk())), len(services)+1)
+}
+
+// TestDeskHasOnePodAndNoSecret checks that two pods never serve at once, because each rejects the
+// sessions of the other, and that a page can only do what the operator token of its visitor allows.
+func TestDeskHasOnePodAndNoSecret(t *testing.T) {
+	desk := named[*appsv1.Deployment](t, rendered(t, withDesk()), "opportunity-desk")
+	require.EqualValues(t, 1, *desk.Spec.Replicas)
+	require.Equal(t, appsv1.RecreateDeploymentStrategyType, desk.Spec.Strategy.Type)
+	c := desk.Spec.Template.Spec.Containers[0]
+	require.Empty(t, c.EnvFrom)
+	require.Equal(t, []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: "483183820"}}, c.Env)
+	require.Equal(t, []string{
+		"desk", "--listen=:8082", "--public-url=https://desk.example.com",
+		"--admin-url=http://opportunity-gateway-admin:8081",
+	}, c.Args)
+	for _, probe := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
+		require.Equal(t, "/readyz", probe.HTTPGet.Path)
+		require.Equal(t, c.Ports[0].Name, probe.HTTPGet.Port.String())
+	}
+}
+
+func TestHelmTestMakesCallsByDefault(t *testing.T) {
+	test := podOf(t, rendered(t, with("test.secretName", "robot")), "Pod opportunity-test")
+	require.Contains(t, test.container.Args, "--calls")
+	require.Equal(t, "robot", test.container.Env[1].ValueFrom.SecretKeyRef.Name)
+	require.NotEmpty(t, test.environment["OPPORTUNITY_ACTOR"], "the command issues no key without a name for the audit log")
+	quiet := podOf(t, rendered(t, with("test.calls", false)), "Pod opportunity-test").container
+	require.NotContains(t, quiet.Args, "--calls")
+	require.Empty(t, quiet.Env)
 }

@@ -3,7 +3,11 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -65,4 +69,61 @@ func (l *link) repair() {
 		storetest.AwaitForks()
 		require.NoError(l.t, l.proxy.Start())
 	}
+}
+
+// moveRedisClock sets the difference between the clock of Redis and the right one.
+func (s *stack) moveRedisClock(t testing.TB, by time.Duration) {
+	t.Helper()
+	setClock(t, s.clock, by)
+	require.InDelta(t, by.Minutes(), time.Until(s.redis.Client().Time(t.Context()).Val()).Minutes(), 1)
+}
+
+// setClock writes the file of a clock. Programs read it at any time, so it always has the same
+// length and is never empty.
+func setClock(t testing.TB, file string, by time.Duration) {
+	t.Helper()
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o600)
+	require.NoError(t, err)
+	defer f.Close()
+	_, err = fmt.Fprintf(f, "%011d", int(by.Seconds()))
+	require.NoError(t, err)
+}
+
+// clockLibrary builds the library that moves the clock of a program.
+func clockLibrary(t testing.TB) string {
+	t.Helper()
+	library := filepath.Join(t.TempDir(), "clock.so")
+	out, err := exec.CommandContext(t.Context(), "cc", "-shared", "-fPIC", "-O2", "-o", library,
+		"clock/clock.c").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return library
+}
+
+// clockGateway builds the gateway with a clock that tests set. Go programs read the clock without
+// the C library.
+var clockGateway = sync.OnceValues(func() (string, error) {
+	dir, err := built()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, "clock", "gateway"), goBuild(".", filepath.Join(dir, "clock"), "./clock/testdata/gateway")
+})
+
+// program returns the path of the program of a service.
+func (s *stack) program(t testing.TB, name string) string {
+	t.Helper()
+	if name != "gateway" || s.clocks == nil {
+		return program(t, name)
+	}
+	path, err := clockGateway()
+	require.NoError(t, err)
+	return path
+}
+
+// clockSettings returns the settings of the clock of a gateway.
+func (s *stack) clockSettings(gateway int) []string {
+	if s.clocks == nil {
+		return nil
+	}
+	return []string{"CLOCK_OFFSET_FILE=" + s.clock, "CLOCK_OFFSET=" + s.clocks[gateway].String()}
 }
