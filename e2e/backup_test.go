@@ -121,7 +121,7 @@ func (n *namespace) succeeds(first string) string {
 func TestBackupPageWithPostgres(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t, "../docs/operators/backup.md")
-	n.fill(t, sample(t))
+	n.fill(t)
 	revoked, reader, bought := n.issue(t, api.Commercial), n.issue(t, api.Commercial), n.issue(t, api.Free)
 	n.succeeds("for service in catalog history authquota billing; do\n  pg_dump")
 

@@ -141,7 +141,7 @@ func TestKilledFirstStart(t *testing.T) {
 			require.Greater(t, len(all), 60)
 			for _, o := range all { // nothing was appended twice
 				if o.ID == "maple-scribe" {
-					require.Equal(t, 7, o.Verification.HistoryCount)
+					require.Equal(t, sampleEvents, o.Verification.HistoryCount)
 				}
 			}
 			active := 0
