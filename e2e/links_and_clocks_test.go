@@ -90,14 +90,18 @@ func setClock(t testing.TB, file string, by time.Duration) {
 }
 
 // clockLibrary builds the library that moves the clock of a program.
-func clockLibrary(t testing.TB) string {
-	t.Helper()
-	library := filepath.Join(t.TempDir(), "clock.so")
-	out, err := exec.CommandContext(t.Context(), "cc", "-shared", "-fPIC", "-O2", "-o", library,
-		"clock/clock.c").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return library
-}
+var clockLibrary = sync.OnceValues(func() (string, error) {
+	dir, err := built()
+	if err != nil {
+		return "", err
+	}
+	library := filepath.Join(dir, "clock.so")
+	out, err := exec.Command("cc", "-shared", "-fPIC", "-O2", "-o", library, "clock/clock.c").CombinedOutput() //nolint:noctx // shared by all tests
+	if err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return library, nil
+})
 
 // clockGateway builds the gateway with a clock that tests set. Go programs read the clock without
 // the C library.

@@ -153,7 +153,9 @@ func (a *assembly) startRedis() {
 	a.t.Helper()
 	a.clock = filepath.Join(a.t.TempDir(), "clock")
 	setClock(a.t, a.clock, a.at.ahead)
-	environment := []string{"LD_PRELOAD=" + clockLibrary(a.t), "CLOCK_OFFSET_FILE=" + a.clock}
+	library, err := clockLibrary()
+	require.NoError(a.t, err)
+	environment := []string{"LD_PRELOAD=" + library, "CLOCK_OFFSET_FILE=" + a.clock}
 	if a.at.redisDir == "" {
 		a.redis = redistest.Start(a.t, environment...)
 	} else {
