@@ -120,30 +120,6 @@ func TestChangedCertificateIsPresentedWithin10Seconds(t *testing.T) {
 	require.Equal(t, 1, n)
 }
 
-// TestKubernetesReplacementIsReread replaces the files as the kubelet does: a symbolic link to a
-// folder moves.
-func TestKubernetesReplacementIsReread(t *testing.T) {
-	w := newWorld(t)
-	project := func(folder string, lifetime time.Duration) {
-		parent := w.dir
-		w.dir = filepath.Join(parent, folder)
-		require.NoError(t, os.Mkdir(w.dir, 0o700))
-		w.issue(lifetime)
-		w.dir = parent
-		require.NoError(t, os.Symlink(folder, w.file("..tmp")))
-		require.NoError(t, os.Rename(w.file("..tmp"), w.file("..data")))
-	}
-	project("..first", 24*time.Hour)
-	require.NoError(t, os.Symlink("..data/tls.crt", w.file("tls.crt")))
-	require.NoError(t, os.Symlink("..data/tls.key", w.file("tls.key")))
-	s := w.open()
-	first := w.presented(s)
-	project("..second", 48*time.Hour)
-	require.NoError(t, os.RemoveAll(w.file("..first")))
-	w.now = w.now.Add(10 * time.Second)
-	require.Equal(t, first.Add(24*time.Hour), w.presented(s))
-}
-
 func TestUnreadableCertificateKeepsThePreviousOne(t *testing.T) {
 	w := newWorld(t)
 	_, oldKey := w.issue(30 * 24 * time.Hour)

@@ -34,12 +34,8 @@ type storedMetrics struct {
 	log    checkpoint.Log
 }
 
-func (storedMetrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{linkChecks, linkRunDuration, linkRunEnd, linkSuccess, loggedEvents,
-		loggedLag} {
-		out <- d
-	}
-}
+// Describe describes nothing: what Collect collects depends on the database.
+func (storedMetrics) Describe(chan<- *prometheus.Desc) {}
 
 // Collect collects nothing if the database does not respond within a second, so that an outage does
 // not delay the other metrics.

@@ -7,6 +7,7 @@
 package account
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -301,23 +302,19 @@ func (s Standing) ChangeAfter(now time.Time) (at time.Time, to api.Tier, ok bool
 // PaidAt returns the most relevant entitlement: the one with the best tier in effect, then the one
 // that ends last. It returns nil if there is none.
 func (s Standing) PaidAt(at time.Time) *api.Entitlement {
-	var most *api.Entitlement
-	for i := range s.Paid {
-		if e := &s.Paid[i]; most == nil || outdoes(e, most, at) {
-			most = e
+	if len(s.Paid) == 0 {
+		return nil
+	}
+	most := slices.MaxFunc(s.Paid, func(e, other api.Entitlement) int {
+		switch {
+		case e.Live(at) != other.Live(at):
+			return map[bool]int{true: 1, false: -1}[e.Live(at)]
+		case e.Tier != other.Tier || e.PaidUntil == nil:
+			return cmp.Compare(e.Tier.Rank(), other.Tier.Rank())
 		}
-	}
-	return most
-}
-
-func outdoes(e, other *api.Entitlement, at time.Time) bool {
-	switch {
-	case e.Live(at) != other.Live(at):
-		return e.Live(at)
-	case e.Tier != other.Tier:
-		return HigherTier(e.Tier, other.Tier) == e.Tier
-	}
-	return e.PaidUntil != nil && e.PaidUntil.After(*other.PaidUntil) // with the same tier, both have an end or neither has
+		return e.PaidUntil.Compare(*other.PaidUntil) // with the same tier, both have an end or neither has
+	})
+	return &most
 }
 
 // Pays reports whether a paid period is in effect or will be charged again.
@@ -325,29 +322,27 @@ func (s Standing) Pays(at time.Time) bool {
 	return slices.ContainsFunc(s.Paid, func(e api.Entitlement) bool { return e.Renews || e.Live(at) })
 }
 
+// Entitlement is api.Entitlement as a part of a row.
+type Entitlement struct {
+	Tier      api.Tier
+	PaidUntil *time.Time `gorm:"serializer:column"`
+	Renews    bool
+	Trouble   api.Trouble
+	Version   int64
+}
+
 // EntitlementRow is the entitlement of an account. It counts for the tier of its holder: the
 // account itself, or the one that it was merged into.
 type EntitlementRow struct {
+	Entitlement `gorm:"embedded"`
+
 	AccountID  string `gorm:"primaryKey"`
 	HolderID   string
-	Tier       string
-	PaidUntil  *int64
-	Renews     bool
-	Trouble    string
-	Version    int64
 	SaidActive bool `gorm:"column:told_on"` // whether the mails so far say that the plan is active
 }
 
 // TableName implements gorm's Tabler.
 func (EntitlementRow) TableName() string { return "entitlements" }
-
-// Entitlement returns the entitlement as billing reported it.
-func (r EntitlementRow) Entitlement() api.Entitlement {
-	return api.Entitlement{
-		Tier: api.Tier(r.Tier), PaidUntil: accountdb.Instant(r.PaidUntil), Renews: r.Renews, Trouble: api.Trouble(r.Trouble),
-		Version: r.Version,
-	}
-}
 
 // Paid returns the entitlements that count for the given accounts, by account.
 func Paid(db *gorm.DB, holders ...string) (map[string][]api.Entitlement, error) {
@@ -355,7 +350,7 @@ func Paid(db *gorm.DB, holders ...string) (map[string][]api.Entitlement, error) 
 	err := db.Order("account_id").Find(&rows, "holder_id IN ?", holders).Error
 	paid := make(map[string][]api.Entitlement, len(rows))
 	for _, r := range rows {
-		paid[r.HolderID] = append(paid[r.HolderID], r.Entitlement())
+		paid[r.HolderID] = append(paid[r.HolderID], api.Entitlement(r.Entitlement))
 	}
 	return paid, err
 }

@@ -397,8 +397,9 @@ func TestFirstLiveKeyOfAPayingAccountIsApprovedAutomatically(t *testing.T) {
 		ctx, id := t.Context(), f.person("ada@example.org")
 		until := f.db.Now().Add(time.Hour)
 		require.NoError(t, f.db.Create(
-			&account.EntitlementRow{AccountID: id, HolderID: id, Tier: string(api.Commercial),
-				PaidUntil: accountdb.Micros(&until), Version: 1}).Error)
+			&account.EntitlementRow{AccountID: id, HolderID: id, Entitlement: account.Entitlement{
+				Tier: api.Commercial, PaidUntil: &until, Version: 1,
+			}}).Error)
 		wanted := keys.RequestedKey{Name: "Site", UseCase: "testing"}
 		errs := atOnce(3, func(int) error {
 			_, err := f.RequestKey(ctx, id, wanted, accepted, false)

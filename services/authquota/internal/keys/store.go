@@ -70,17 +70,12 @@ func (s *Store) resolve(ctx context.Context, where string, args ...any) (found R
 	var rows []struct {
 		Key         Key `gorm:"embedded"`
 		SuspendedAt *int64
-		Epoch       accountdb.Epoch `gorm:"embedded"`
-
-		PaidTier  string
-		PaidUntil *int64
-		Renews    bool
-		Trouble   string
-		Version   int64 // 0 without an entitlement
+		Epoch       accountdb.Epoch     `gorm:"embedded"`
+		Paid        account.Entitlement `gorm:"embedded;embeddedPrefix:paid_"` // with version 0 if there is none
 	}
 	err = s.db.WithContext(ctx).Raw(`SELECT k.*, a.tier, a.suspended_at, `+accountdb.EpochColumns+`,
-			coalesce(e.tier, '') AS paid_tier, e.paid_until, coalesce(e.renews, false) AS renews,
-			coalesce(e.trouble, '') AS trouble, coalesce(e.version, 0) AS version
+			coalesce(e.tier, '') AS paid_tier, e.paid_until AS paid_paid_until, coalesce(e.renews, false) AS paid_renews,
+			coalesce(e.trouble, '') AS paid_trouble, coalesce(e.version, 0) AS paid_version
 		FROM api_keys k JOIN accounts a ON a.id = k.account_id LEFT JOIN entitlements e ON e.holder_id = a.id
 		WHERE `+where+" ORDER BY e.account_id", args...).Scan(&rows).Error
 	if err == nil && len(rows) == 0 {
@@ -91,11 +86,8 @@ func (s *Store) resolve(ctx context.Context, where string, args ...any) (found R
 	}
 	found = Resolved{rows[0].Key, rows[0].SuspendedAt != nil, rows[0].Epoch}
 	for _, r := range rows {
-		if r.Version > 0 {
-			paid := account.EntitlementRow{
-				Tier: r.PaidTier, PaidUntil: r.PaidUntil, Renews: r.Renews, Trouble: r.Trouble, Version: r.Version,
-			}
-			found.Paid = append(found.Paid, paid.Entitlement())
+		if r.Paid.Version > 0 {
+			found.Paid = append(found.Paid, api.Entitlement(r.Paid))
 		}
 	}
 	return found, nil
@@ -231,7 +223,7 @@ func (s *Store) keyDigests(ctx context.Context, from int64, limit int) (rows []a
 // Overview is the summary on the home page of the account.
 type Overview struct {
 	Active   int        // active keys without a successor
-	Expiring *time.Time // the earliest expiry of these
+	Expiring *time.Time `gorm:"serializer:column"` // the earliest expiry of these
 	Pending  int        // undecided requests
 	Ready    int        // approved requests whose keys were not collected yet
 	Called   bool       // whether any key of the account was ever used
@@ -241,21 +233,12 @@ type Overview struct {
 func (o Overview) InUse() int { return o.Active + o.Pending + o.Ready }
 
 // Overview returns the summary for the home page of the account.
-func (s *Store) Overview(ctx context.Context, id string) (Overview, error) {
-	now := database.Micros(s.db.Now())
-	var row struct {
-		Active, Pending, Ready, Used int
-		Expiring                     *int64
-	}
-	err := s.db.WithContext(ctx).Raw(`SELECT k.active, k.expiring, k.used, r.pending, r.ready FROM
+func (s *Store) Overview(ctx context.Context, id string) (o Overview, err error) {
+	err = s.db.WithContext(ctx).Raw(`SELECT k.active, k.expiring, k.called, r.pending, r.ready FROM
 		(SELECT COUNT(CASE WHEN works THEN 1 END) AS active, MIN(CASE WHEN works THEN expires_at END) AS expiring,
-			COUNT(last_used_at) AS used
-			FROM (SELECT expires_at, last_used_at, revoked_at IS NULL AND replaced_at IS NULL AND expires_at > ? AS works
-				FROM api_keys WHERE account_id = ?) AS keys) AS k,
+			COUNT(last_used_at) > 0 AS called
+			FROM (SELECT k.expires_at, k.last_used_at, `+Counted+` AS works FROM api_keys k WHERE account_id = ?) AS keys) AS k,
 		(SELECT COUNT(CASE state WHEN 'asked' THEN 1 END) AS pending, COUNT(CASE state WHEN 'approved' THEN 1 END) AS ready
-			FROM key_requests WHERE account_id = ?) AS r`, now, id, id).Scan(&row).Error
-	return Overview{
-		Active: row.Active, Expiring: accountdb.Instant(row.Expiring), Pending: row.Pending, Ready: row.Ready,
-		Called: row.Used > 0,
-	}, database.Outage(err)
+			FROM key_requests WHERE account_id = ?) AS r`, database.Micros(s.db.Now()), id, id).Scan(&o).Error
+	return o, database.Outage(err)
 }

@@ -111,12 +111,3 @@ func (s *Store) RenewCodes(ctx context.Context, accountID string, hashes []strin
 			tx.Notify(accountID, "factor-changed", map[string]string{"what": "new recovery codes"}))
 	})
 }
-
-// CodesUnused reports whether all hashes are those of different unused codes of the account.
-func (s *Store) CodesUnused(ctx context.Context, accountID string, hashes []string) (bool, error) {
-	var found int
-	err := s.db.WithContext(ctx).
-		Raw("SELECT count(*) FROM recovery_codes WHERE account_id = ? AND hash IN ? AND used_at IS NULL", accountID, hashes).
-		Scan(&found).Error
-	return found == len(hashes), database.Outage(err)
-}

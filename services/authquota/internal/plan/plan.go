@@ -89,14 +89,12 @@ func (s *Store) Entitle(ctx context.Context, id string, e api.Entitlement) error
 		if e.Version <= before.Version {
 			return tx.Touch(holder) // the change before may not be in effect yet
 		}
-		mail, on := News(before.SaidActive, before.Entitlement(), e, tx.Now)
-		if mail == "" && Renewed(before.SaidActive, before.Entitlement(), e, tx.Now) {
+		mail, on := News(before.SaidActive, api.Entitlement(before.Entitlement), e, tx.Now)
+		if mail == "" && Renewed(before.SaidActive, api.Entitlement(before.Entitlement), e, tx.Now) {
 			mail = "plan-renewed"
 		}
 		row := account.EntitlementRow{
-			AccountID: id, HolderID: holder, Tier: string(e.Tier), PaidUntil: accountdb.Micros(e.PaidUntil), Renews: e.Renews,
-			Trouble: string(e.Trouble),
-			Version: e.Version, SaidActive: on,
+			AccountID: id, HolderID: holder, Entitlement: account.Entitlement(e), SaidActive: on,
 		}
 		if err := tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&row).Error; err != nil {
 			return err
@@ -117,7 +115,8 @@ func lockEntitlement(tx *accountdb.Tx, id string) (account.EntitlementRow, error
 	if err != nil {
 		return account.EntitlementRow{}, err
 	}
-	row := account.EntitlementRow{AccountID: id, HolderID: cmp.Or(of.MergedInto, id), Tier: string(api.BaseTier)}
+	row := account.EntitlementRow{AccountID: id, HolderID: cmp.Or(of.MergedInto, id)}
+	row.Tier = api.BaseTier
 	err = tx.Take(&row, "account_id = ?", id).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		err = nil
@@ -133,7 +132,7 @@ func notifyPlan(tx *accountdb.Tx, row account.EntitlementRow, mail string) error
 	if err != nil {
 		return err
 	}
-	e := row.Entitlement()
+	e := api.Entitlement(row.Entitlement)
 	data := map[string]string{}
 	switch mail {
 	case "plan-started":
@@ -172,7 +171,7 @@ func (s *Store) EndPlans(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			mail, on := EndNews(row.SaidActive, row.Entitlement(), tx.Now)
+			mail, on := EndNews(row.SaidActive, api.Entitlement(row.Entitlement), tx.Now)
 			if on == row.SaidActive { // renewed, about to be renewed, or handled by another process
 				return nil
 			}

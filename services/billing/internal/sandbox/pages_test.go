@@ -177,15 +177,6 @@ func TestPortalDescribesEveryStatus(t *testing.T) {
 	}
 }
 
-// The package of all pages tests which forms are rejected, and the headers.
-func TestCrossSiteFormBuysNothing(t *testing.T) {
-	s := newSite(t)
-	checkout := s.checkout()
-	require.Equal(t, http.StatusForbidden, s.send(http.MethodPost, checkout, "card=works", "Origin",
-		"https://evil.example").StatusCode)
-	require.Contains(t, s.page(checkout), "<form", "nothing was paid")
-}
-
 func TestErrorPages(t *testing.T) {
 	s := newSite(t)
 	checkout := s.checkout()

@@ -232,23 +232,6 @@ func TestAdvanceMovesClockByDays(t *testing.T) {
 	require.Equal(t, problem.InvalidParameter, problem.Of(err).Code)
 }
 
-// Moving the clock of a subscription does not change its position in the portal.
-func TestNewestSubscriptionComesFirst(t *testing.T) {
-	d := newSandbox(t, schema.SQLite(t))
-	portal, first := d.buy()
-	d.pay(d.checkout("two"), false)
-	newest := func() string {
-		shown, err := d.Session(t.Context(), sandbox.Portal, portal)
-		require.NoError(t, err)
-		require.Len(t, shown.Subscriptions, 2)
-		return shown.Subscriptions[0].ID
-	}
-	second := newest()
-	require.NotEqual(t, first.ID, second)
-	require.NoError(t, d.Perform(t.Context(), portal, second, sandbox.Advance, 7))
-	require.Equal(t, second, newest())
-}
-
 // A failed event is delivered again, by the next process too. A delivered event is not.
 func TestFailedEventsAreDeliveredAgain(t *testing.T) {
 	schema.OnBothDatabases(t, func(t *testing.T, databaseURL string) {

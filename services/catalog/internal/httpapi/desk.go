@@ -10,6 +10,7 @@ import (
 	"opportunity.internal/pkg/jsonlines"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/catalog/internal/store"
 )
 
 // noContent is the reply to a change that returns nothing.
@@ -69,26 +70,20 @@ func (a API) open(r request, in api.OpeningRequest) (web.Reply, error) {
 	return noContent, a.Desk.Open(r.context(), r.id(), r.actor, in)
 }
 
-// Decisions about a withdrawal.
-const (
-	proposed = "withdrawal-proposed"
-	declined = "withdrawal-declined"
-)
-
 func (a API) propose(r request, in api.WithdrawalRequest) (_ web.Reply, err error) {
 	if in.Reason, err = api.Lines(in.Reason, api.MaxText); err != nil {
 		return web.Reply{}, problem.Invalid("reason", err.Error())
 	}
-	return noContent, a.Desk.Decide(r.context(), r.id(), r.actor, proposed, in.Reason)
+	return noContent, a.Listings.Decide(r.context(), r.id(), r.actor, store.Proposed, in.Reason)
 }
 
 func (a API) decline(r request, in api.WithdrawalRequest) (_ web.Reply, err error) {
 	if in.Reason, err = optionalReason(in.Reason); err != nil {
 		return web.Reply{}, err
 	}
-	return noContent, a.Desk.Decide(r.context(), r.id(), r.actor, declined, in.Reason)
+	return noContent, a.Listings.Decide(r.context(), r.id(), r.actor, store.Declined, in.Reason)
 }
 
 func (a API) withdrawals(r request) (web.Reply, error) {
-	return web.JSON(a.Desk.Withdrawals(r.context()))
+	return web.JSON(a.Listings.Withdrawals(r.context()))
 }

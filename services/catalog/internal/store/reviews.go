@@ -45,6 +45,20 @@ func (s *Store) Sheet(ctx context.Context, id string, history api.ReviewHistory)
 	return sheet, nil
 }
 
+// Exists returns problem.NotFound if there is no listing with the id.
+func Exists(tx *gorm.DB, id string) error {
+	var n int64
+	if api.ValidSlug(id) { // Postgres returns an error for some strings
+		if err := tx.Table("listings").Where("id = ?", id).Count(&n).Error; err != nil {
+			return database.Outage(err)
+		}
+	}
+	if n == 0 {
+		return problem.NoSuch("listing")
+	}
+	return nil
+}
+
 // findListing returns the listing with the id, or problem.NotFound.
 func findListing(tx *gorm.DB, id string) (l stored, err error) {
 	if !api.ValidSlug(id) { // Postgres returns an error for some strings

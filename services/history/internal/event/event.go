@@ -94,18 +94,10 @@ var ErrNoOpinion = errors.New("no second opinion was requested")
 
 // Proposal is a review to record.
 type Proposal struct {
-	Actor string
-	Line  eventfile.Line
+	api.ReviewAppend
 
-	// SecondOpinionOf is the id of the drawn review on which this is a second opinion, empty for a
-	// review of its own.
-	SecondOpinionOf string
-	SameTexts       map[string]bool // see Differences
-	Sent            string          // the review as sent; JSON
-
-	// Undoes is the id of the review that this one undoes, empty for any other.
-	Undoes string
-	Opened string // see api.Evidence.Opened
+	Line eventfile.Line // the review, checked
+	Sent string         // the review as sent; JSON
 }
 
 // Reviewed is the result of recording a review.

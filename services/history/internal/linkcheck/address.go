@@ -1,7 +1,6 @@
 package linkcheck
 
 import (
-	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"strings"
 
 	"golang.org/x/net/idna"
-	"golang.org/x/net/publicsuffix"
 )
 
 // reservedNames can never exist on the internet (RFC 2606, 6761, 7686, 8375, 9476, and names
@@ -78,19 +76,6 @@ func urlProblem(u *url.URL, ports []uint16) string {
 		return "uses a port that is not allowed"
 	}
 	return ""
-}
-
-// site returns the registrable domain of a host, such as maple.ca for jobs.maple.ca. An IP address
-// is a site of its own.
-func site(host string) string {
-	if _, err := netip.ParseAddr(host); err == nil {
-		return host
-	}
-	domain, err := publicsuffix.EffectiveTLDPlusOne(host)
-	if err != nil { // a public suffix, or a name without a dot
-		return host
-	}
-	return domain
 }
 
 var (

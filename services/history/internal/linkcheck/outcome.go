@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/history/internal/event"
 )
 
 // statusLinkedInDenied is the status that LinkedIn and a few other sites send to programs.
@@ -119,7 +120,7 @@ func failureReason(err error) string {
 // misdirection returns a sentence if link ended up on another site, or on a home page instead of a
 // page. Otherwise it returns "".
 func misdirection(link, at *url.URL) string {
-	if from, to := site(hostname(link)), site(hostname(at)); from != to {
+	if from, to := event.Site(hostname(link)), event.Site(hostname(at)); from != to {
 		return fmt.Sprintf("It leads to another site, %s.", to)
 	}
 	if isHomePage(at) && !isHomePage(link) {

@@ -49,13 +49,8 @@ func (p PagesRead) String() string {
 	if n == 0 {
 		return ""
 	}
-	noun := "pages"
-	if n == 1 {
-		noun = "page"
-	}
-	return fmt.Sprintf("; read %d %s: %d as text, %d gone, %d unknown; "+
-		"quotes: %d present, %d moved, %d missing, %d unknown", n, noun, p.Text, p.Gone,
-		p.Unknown, p.Quotes[api.QuotePresent], p.Quotes[api.QuoteMoved], p.Quotes[api.QuoteMissing],
+	return fmt.Sprintf("; read %s: %d as text, %d gone, %d unknown; "+
+		"quotes: %d present, %d moved, %d missing, %d unknown", plural(n, "page"), p.Text, p.Gone, p.Unknown, p.Quotes[api.QuotePresent], p.Quotes[api.QuoteMoved], p.Quotes[api.QuoteMissing],
 		p.Quotes[api.QuoteUnknown])
 }
 

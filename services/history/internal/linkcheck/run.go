@@ -58,11 +58,7 @@ func (r Report) String() string {
 			outcomes = append(outcomes, fmt.Sprintf("%d %s", r.Outcomes[o], o))
 		}
 	}
-	noun := "links"
-	if r.Checked() == 1 {
-		noun = "link"
-	}
-	text := fmt.Sprintf("checked %d %s in %s", r.Checked(), noun, r.Duration.Round(time.Second))
+	text := fmt.Sprintf("checked %s in %s", plural(r.Checked(), "link"), r.Duration.Round(time.Second))
 	if len(outcomes) > 0 {
 		text += ": " + strings.Join(outcomes, ", ")
 	}
@@ -80,6 +76,13 @@ func (r Report) String() string {
 		}
 	}
 	return text + r.Read.String()
+}
+
+func plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // errClaimed means that another run has claimed a link.

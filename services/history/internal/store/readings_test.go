@@ -137,7 +137,7 @@ func TestPagesFollowTheReviewBeforeAnUndoneOne(t *testing.T) {
 		cited, texts, quotes := known()
 
 		now := recorded.Add(time.Hour)
-		done, err := s.Review(t.Context(), now, event.Proposal{Actor: "ada",
+		done, err := s.Review(t.Context(), now, event.Proposal{ReviewAppend: api.ReviewAppend{Actor: "ada"},
 			Line: quoted("a", now, api.Quote{SourceURL: faqPage, Exact: "The answers"})})
 		require.NoError(t, err)
 		changed, _, _ := known()
@@ -146,7 +146,7 @@ func TestPagesFollowTheReviewBeforeAnUndoneOne(t *testing.T) {
 		undo := api.VerificationEvent{Slug: "a", CheckedAt: now.Add(time.Hour), CheckType: api.FactualReview,
 			Outcome: api.OutcomeNeedsReview, SourceURLs: []string{}}
 		_, err = s.Review(t.Context(), now.Add(time.Hour),
-			event.Proposal{Actor: "ada", Line: lines(undo)[0], Undoes: done.Record.ID})
+			event.Proposal{ReviewAppend: api.ReviewAppend{Actor: "ada", Undoes: done.Record.ID}, Line: lines(undo)[0]})
 		require.NoError(t, err)
 		afterCited, afterTexts, afterQuotes := known()
 		require.Equal(t, cited, afterCited)
