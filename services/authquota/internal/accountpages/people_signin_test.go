@@ -87,6 +87,9 @@ func TestACodeOfTheSetUpWorksOnce(t *testing.T) {
 			o.EnterPassword()
 			o.Seed = testkit.Seed(o.Get("/account/authenticator"))
 			require.False(t, shown[o.Seed], "what one browser is shown the next must not know")
+			for _, secondStep := range []string{"/account/sign-in/code", "/account/lost-authenticator"} {
+				o.Get(secondStep).Leads("/account/authenticator")
+			}
 			shown[o.Seed] = true
 		}
 		got := atOnce(browsers, func(o *testkit.Person) testkit.Page {

@@ -94,7 +94,9 @@ func TestOrders(t *testing.T) {
 		_, _, err := keys.Order{UseCase: "x", ExpiresIn: life}.Checked()
 		require.ErrorContains(t, err, "at most 365d", life)
 	}
-	_, _, err := keys.Order{UseCase: "my key is " + apikey.Generate(apikey.Live).Reveal()}.Checked()
+	_, _, err := keys.Order{UseCase: "x", Tier: "gold"}.Checked()
+	require.ErrorContains(t, err, "tier")
+	_, _, err = keys.Order{UseCase: "my key is " + apikey.Generate(apikey.Live).Reveal()}.Checked()
 	require.Equal(t, problem.InvalidParameter, problem.Of(err).Code)
 }
 

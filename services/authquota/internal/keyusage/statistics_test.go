@@ -124,6 +124,7 @@ func TestDrawings(t *testing.T) {
 }
 
 func TestSteps(t *testing.T) {
+	require.Equal(t, "No requests in 1 day.", keyusage.DescribeBars(keyusage.Bars(keyusage.Last(noon, 1), nil)))
 	for most, want := range map[int]int{0: 1, 1: 1, 5: 1, 6: 2, 10: 2, 11: 5, 25: 5, 26: 10, 100: 20, 1230: 500,
 		9_999: 2000, 50_000: 10_000} {
 		require.Equal(t, want, keyusage.AxisStep(most), most)
