@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"flag"
 	"fmt"
 	"net/http"
@@ -32,20 +30,20 @@ var built = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	remove = func() { _ = os.RemoveAll(dir) }
-	// without debug information, which takes a third of the time to link
-	build := exec.CommandContext(context.Background(), "go", "build", "-ldflags=-s", "-o", dir+"/",
-		"opportunity.internal/cmd/opportunity",
-		"opportunity.internal/services/gateway/cmd/gateway",
-		"opportunity.internal/services/catalog/cmd/catalog",
-		"opportunity.internal/services/history/cmd/history",
-		"opportunity.internal/services/authquota/cmd/authquota",
-		"opportunity.internal/services/billing/cmd/billing")
-	build.Dir = ".."
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return dir, nil
+	return dir, goBuild("..", dir, "./cmd/opportunity", "./services/gateway/cmd/gateway", "./services/catalog/cmd/catalog",
+		"./services/history/cmd/history", "./services/authquota/cmd/authquota", "./services/billing/cmd/billing")
 })
+
+// goBuild builds programs of the module in folder into dir, without debug information, which takes a
+// third of the time to link.
+func goBuild(folder, dir string, packages ...string) error {
+	build := exec.Command("go", append([]string{"build", "-trimpath", "-ldflags=-s", "-o", dir + "/"}, packages...)...) //nolint:noctx,gosec // our own programs
+	build.Dir = folder
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
+}
 
 // remove deletes what built made.
 var remove = func() {}
@@ -107,7 +105,8 @@ func start(t testing.TB, settings []string, path string, args ...string) *proces
 		defer os.Remove(out.Name()) //nolint:errcheck // a temporary file
 		p.kill()
 		if t.Failed() {
-			t.Logf("%s printed:\n%s", p.name, errorLines(p.out.String())+tail(p.out.String(), 4000))
+			text := p.out.String()
+			t.Logf("%s printed:\n%s", p.name, text[max(0, len(text)-4000):])
 		}
 	})
 	return p
@@ -118,19 +117,6 @@ func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.exited
 }
-
-// errorLines returns the first lines of a log that report errors of the program.
-func errorLines(log string) string {
-	var lines strings.Builder
-	for line := range strings.Lines(log) {
-		if strings.Contains(line, "internal_error") && lines.Len() < 4000 {
-			lines.WriteString(line)
-		}
-	}
-	return lines.String()
-}
-
-func tail(s string, n int) string { return s[max(0, len(s)-n):] }
 
 // interrupt asks the process to end, as Ctrl-C does.
 func (p *process) interrupt(t testing.TB) {
@@ -161,6 +147,26 @@ func run(t testing.TB, settings []string, stdin, path string, args ...string) (s
 		require.NoError(t, failure)
 	}
 	return out.String(), err.String(), cmd.ProcessState.ExitCode()
+}
+
+// command runs a program that must succeed, with settings and nothing else of the project, and
+// returns its standard output.
+func command(t *testing.T, dir string, settings []string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...) //nolint:gosec // of the tests
+	var out, errs bytes.Buffer
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, clean(settings...), &out, &errs
+	require.NoError(t, cmd.Run(), "%v\n%s%s\nrun the tests with scripts/with-browser, which installs what they need",
+		args, &out, &errs)
+	return out.String()
+}
+
+// text returns the text of a file.
+func text(t testing.TB, file string) string {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return string(content)
 }
 
 // eventually polls until asks returns true, and fails the test after patience.
@@ -196,16 +202,6 @@ func ready(t testing.TB, url string, of ...*process) {
 		defer resp.Body.Close()
 		return resp.StatusCode == http.StatusOK
 	})
-}
-
-// curlLine returns the line with the curl command from the output of `up`.
-func curlLine(printed string) string {
-	for lines := bufio.NewScanner(strings.NewReader(printed)); lines.Scan(); {
-		if line := strings.TrimSpace(lines.Text()); strings.HasPrefix(line, "curl ") {
-			return line
-		}
-	}
-	return ""
 }
 
 // TestMain runs a baseline of a benchmark if the process was started as one.
