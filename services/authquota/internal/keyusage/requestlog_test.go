@@ -71,6 +71,7 @@ func TestRequestsOfAnAccount(t *testing.T) {
 		batch := []api.LoggedRequest{
 			sent(one.ID, 1, now.Add(-time.Hour)), sent(one.ID, 2, now), sent(other.ID, 3, now), sent(keys.NewID(), 4, now),
 		}
+		batch[1].Status = 503
 		require.NoError(t, s.AddRequests(ctx, batch))
 		require.NoError(t, s.AddRequests(ctx, batch), "sent again")
 		require.NoError(t, s.AddRequests(ctx, nil))
@@ -81,6 +82,7 @@ func TestRequestsOfAnAccount(t *testing.T) {
 			recent[0].LoggedRequest, recent[1].LoggedRequest,
 		})
 		require.Equal(t, "oda_live_…abcd", recent[0].KeyShown)
+		require.Equal(t, recent[:1], keyusage.RequestFilter{Result: keyusage.ResultFailed}.Apply(recent))
 
 		// the log follows its key to another account
 		require.NoError(t, db.Exec("UPDATE api_keys SET account_id = ? WHERE id = ?", other.Account, one.ID).Error)
