@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -133,30 +132,6 @@ func TestShutdownSendsRemainingUsage(t *testing.T) {
 	require.Equal(t, 200, <-answered)
 	<-stopped
 	require.Equal(t, map[api.CallOutcome]int{api.CallServed: 2}, w.authquota.usageOf("key_acc_a"))
-}
-
-// A call whose client disconnects before the response is refunded, and sent once, as failed.
-func TestDisconnectRefundsCharge(t *testing.T) {
-	w := newEnvironment(t)
-	gw, end := w.startAndStop()
-	key := w.authquota.issue("acc_a", developer)
-	ctx, leave := context.WithCancel(t.Context())
-	charged := 0
-	w.catalog.respondWith(func(_ http.ResponseWriter, r *http.Request) {
-		charged, _ = w.charged("acc_a")
-		leave()
-		<-r.Context().Done() // canceled by the gateway
-	})
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, gw.url+"/api/jobs", nil)
-	require.NoError(t, err)
-	req.Header.Set("Authorization", "Bearer "+key.Reveal())
-	_, err = client.Do(req)
-	require.ErrorIs(t, err, context.Canceled)
-	end()
-	require.Equal(t, map[api.CallOutcome]int{api.CallFailed: 1}, w.authquota.usageOf("key_acc_a"))
-	require.Equal(t, 1, charged)
-	calls, all := w.charged("acc_a")
-	require.Equal(t, []int{0, 0}, []int{calls, all})
 }
 
 // Keys of an older form are rejected unless the form is set, and then looked up by hash.
