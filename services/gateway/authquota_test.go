@@ -35,7 +35,6 @@ type fakeAuthquota struct {
 	lookups  int
 	usage    map[usageKey]int // received calls
 	shared   api.SharedSettings
-	logged   []api.LoggedRequest
 	down     bool
 }
 
@@ -170,7 +169,6 @@ func (a *fakeAuthquota) acceptUsage(w http.ResponseWriter, r *http.Request) {
 	for _, t := range batch.Counts {
 		a.usage[usageKey{t.Day, t.Key, t.Outcome}] += t.Calls
 	}
-	a.logged = append(a.logged, batch.Requests...)
 	w.WriteHeader(http.StatusNoContent)
 }
 
