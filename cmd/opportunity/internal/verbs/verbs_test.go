@@ -80,6 +80,29 @@ func TestVerbs(t *testing.T) {
 		warned    = `{"applied":true,"created":1,"refused":[],"warnings":["OPPORTUNITY_OLDER_KEYS is not set"]}`
 		listed    = `{"listings":[{"id":"a","company":"=Acme, Ltd","category":"sell","visibility":"private","status":"unverified"},` +
 			`{"id":"b","company":"B","category":"online","visibility":"published","status":"stale","lastCheckedAt":"2026-11-02T00:00:00Z"}],"next":"b"}`
+		due = `{"records":[{"id":"a","company":"=cmd|' /C calc'!A0","category":"online","status":"needs-review","dueAt":"2026-11-18T09:30:00Z",` +
+			`"reasons":[{"why":"edit","at":"2026-11-18T09:30:00Z","fields":["facts","startingCost"],"actor":"ann"},` +
+			`{"why":"link-check","at":"2026-11-19T09:00:00Z","outcome":"closed","note":"answered\n404"}]},` +
+			`{"id":"c","company":"C, \"Inc\"","category":"host","status":"verified","dueAt":"2026-11-24T09:00:00Z","lastCheckedAt":"2026-11-10T09:00:00Z",` +
+			`"reasons":[{"why":"never-reviewed","at":"2026-11-19T10:00:00Z"},{"why":"stale","at":"2026-11-24T09:00:00Z"}]},` +
+			`{"id":"d","company":"D","category":"host","status":"unverified","reasons":[{"why":"never-reviewed"}]}]}`
+		dueTable = `DUE                   ID  CATEGORY  STATUS        WHY
+2026-11-18 09:30:00Z  a   online    needs-review  changed 2026-11-18 09:30: facts, startingCost by ann; link check of 2026-11-19 09:00: closed (answered 404)
+2026-11-24 09:00:00Z  c   host      verified      never reviewed, published 2026-11-19 10:00; stale after 2026-11-24 09:00
+-                     d   host      unverified    never reviewed
+3 due
+`
+		dueCSV = `due_at,id,company,category,status,last_checked_at,why
+2026-11-18T09:30:00Z,a,'=cmd|' /C calc'!A0,online,needs-review,,"changed 2026-11-18 09:30: facts, startingCost by ann; link check of 2026-11-19 09:00: closed (answered 404)"
+2026-11-24T09:00:00Z,c,"C, ""Inc""",host,verified,2026-11-10T09:00:00Z,"never reviewed, published 2026-11-19 10:00; stale after 2026-11-24 09:00"
+,d,D,host,unverified,,never reviewed
+`
+		detail = `{"listing":{"id":"a","company":{"name":"Acme","website":"https://acme.example/"},"category":"sell","summary":"Work.",` +
+			`"sources":[{"url":"https://s.example/","checkedAt":"2026-11-18"}],"visibility":"withdrawn","curation":{"notes":"Two\nlines."}},` +
+			`"record":{"id":"a","verification":{"status":"unverified"},"facts":{"remote":true}},"updatedAt":"2026-11-20T08:00:00Z",` +
+			`"changes":[{"at":"2026-11-20T08:00:00Z","actor":"bob","action":"withdrawn","fields":["visibility"]}]}`
+		visible = "Visibility     withdrawn\nStatus         unverified\nLast review    never\nPublished      never\n" +
+			"Changed        2026-11-20 08:00:00Z\nSummary        Work.\n"
 		publish = "POST /operator/v1/listings/publish"
 		imports = "POST /operator/v1/listings/import"
 	)
@@ -127,9 +150,14 @@ a   =Acme, Ltd  sell      private     unverified  never
 b   B           online    published   stale       2026-11-02 00:00:00Z
 There are more: continue with --after b
 `, "", ""},
-		"listings list --output json": {listed, "GET /operator/v1/listings ann ", listed + "\n", "", ""},
-		"listings schema":             {out: string(listingfile.Schema)},
-		"listings schema --example":   {out: string(listingfile.Example)},
+		"listings list --output json":   {listed, "GET /operator/v1/listings ann ", listed + "\n", "", ""},
+		"listings show a/b":             {detail, "GET /operator/v1/records/a%2Fb ann ", "..." + visible, "", ""},
+		"listings show a --output json": {detail, "GET /operator/v1/records/a ann ", detail + "\n", "", ""},
+		"reviews due --within 7d":       {due, "GET /operator/v1/reviews/due?within=168h0m0s ann ", dueTable, "", ""},
+		"reviews due --output csv":      {due, "GET /operator/v1/reviews/due ann ", dueCSV, "", ""},
+		"reviews due --output json":     {due, "GET /operator/v1/reviews/due ann ", due + "\n", "", ""},
+		"listings schema":               {out: string(listingfile.Schema)},
+		"listings schema --example":     {out: string(listingfile.Example)},
 		"events append -": {newer, "POST /operator/v1/events/append ann {}", "", "...  a: review closed, checked " +
 			"2026-11-20 09:01:00Z, recorded 2026-11-20 10:00:00Z by eve (The site is gone.)\n", nothing},
 		"events append - --output json": {newer, "POST /operator/v1/events/append ann {}", newer + "\n", "", nothing},
