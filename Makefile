@@ -7,7 +7,7 @@ export GOFLAGS     += -trimpath
 
 SERVICES := authquota gateway catalog history billing
 # In test order: the slowest modules start first, so none of them runs alone at the end.
-MODULES  := e2e cmd/opportunity services/authquota $(addprefix services/,$(filter-out authquota,$(SERVICES))) pkg docs sdk sdk/go sdk/command docker charts k8s
+MODULES  := e2e cmd/opportunity services/authquota $(addprefix services/,$(filter-out authquota,$(SERVICES))) pkg docs sdk sdk/go sdk/command docker charts
 export PACKAGES := $(addprefix ./,$(addsuffix /...,$(MODULES)))
 
 .DEFAULT_GOAL := help

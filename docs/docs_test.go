@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -10,9 +11,9 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -74,49 +75,62 @@ func parse(source []byte) page {
 	return p
 }
 
-// consumerPages returns the embedded pages by path.
-func consumerPages(t *testing.T) map[string]page {
-	t.Helper()
+// consumerPages returns the embedded pages by path. Tests must not change them.
+var consumerPages = sync.OnceValue(func() map[string]page {
 	pages := map[string]page{}
 	for _, p := range docs.Pages {
 		source, err := docs.Files.ReadFile(p.File)
-		require.NoError(t, err)
+		if err != nil {
+			panic(err)
+		}
 		pages[strings.TrimSuffix("/docs/"+p.Slug, "/")] = parse(source)
 	}
 	return pages
+})
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	source, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return string(source)
 }
 
 func TestPagesAreTheFiles(t *testing.T) {
 	var listed []string
+	pages := consumerPages()
 	for _, p := range docs.Pages {
 		listed = append(listed, p.File)
-		source, err := docs.Files.ReadFile(p.File)
-		require.NoError(t, err)
-		require.Equal(t, p.Title, parse(source).title, p.File)
+		address := strings.TrimSuffix("/docs/"+p.Slug, "/")
+		require.Equal(t, p.Title, pages[address].title, p.File)
 		require.NotEqual(t, "errors", p.Slug, "the gateway generates /docs/errors")
 		require.Contains(t, docs.Groups, p.Group, p.File)
-	}
-	for address := range consumerPages(t) {
-		require.Contains(t, append(consumerPages(t)["/docs"].links, "/docs"), address, "the index does not lead to this page")
+		require.Contains(t, append(pages["/docs"].links, "/docs"), address, "the index does not lead to this page")
 	}
 	files, err := fs.Glob(docs.Files, "consumers/*")
 	require.NoError(t, err)
 	require.ElementsMatch(t, files, listed)
 	require.Empty(t, docs.Pages[0].Slug, "the first page must be the index")
-	require.Len(t, consumerPages(t), len(docs.Pages), "duplicate slug")
+	require.Len(t, pages, len(docs.Pages), "duplicate slug")
+}
+
+// requireSection fails the test unless a page has the section of a link's anchor.
+func requireSection(t *testing.T, p page, anchor, from, link string) {
+	t.Helper()
+	_, found := p.sections[anchor]
+	require.True(t, anchor == "" || found, "%s links to %s", from, link)
 }
 
 // TestLinksOfPages resolves the links of consumer pages, which are absolute paths of the gateway or
 // anchors in the page.
 func TestLinksOfPages(t *testing.T) {
-	pages := consumerPages(t)
+	pages := maps.Clone(consumerPages())
 	codes := page{sections: map[string]string{}}
 	for _, e := range problem.Table {
 		codes.sections[string(e.Code)] = e.Meaning
 	}
 	pages["/docs/errors"] = codes
-	for _, file := range []string{"/openapi.yaml", "/openapi.json", "/", "/account", "/account/explorer", "/account/usage",
-		"/account/plan", "/docs/reference", "/llms.txt", "/terms", "/privacy", "/status"} {
+	for _, file := range strings.Fields("/openapi.yaml /openapi.json / /account /account/explorer /account/usage " +
+		"/account/plan /docs/reference /llms.txt /terms /privacy /status") {
 		pages[file] = page{}
 	}
 	// the gateway's tests resolve these
@@ -124,15 +138,10 @@ func TestLinksOfPages(t *testing.T) {
 		"python": ""}}
 	for address, p := range pages {
 		for _, link := range p.links {
-			target, anchor, anchored := strings.Cut(link, "#")
-			if target == "" {
-				target = address
-			}
-			there, found := pages[target]
+			target, anchor, _ := strings.Cut(link, "#")
+			there, found := pages[cmp.Or(target, address)]
 			require.True(t, found, "%s links to %s", address, link)
-			if anchored {
-				require.Contains(t, slices.Collect(maps.Keys(there.sections)), anchor, "%s links to %s", address, link)
-			}
+			requireSection(t, there, anchor, address, link)
 		}
 	}
 }
@@ -148,37 +157,29 @@ func TestLinksOfFiles(t *testing.T) {
 		return err
 	}))
 	for _, file := range files {
-		source, err := os.ReadFile(file)
-		require.NoError(t, err)
-		own := parse(source)
-		for _, link := range own.links {
+		for _, link := range parse([]byte(read(t, file))).links {
 			if strings.Contains(link, "://") || strings.HasPrefix(link, "mailto:") {
 				continue
 			}
-			target, anchor, anchored := strings.Cut(link, "#")
-			sections := own.sections
-			if target != "" {
-				require.False(t, strings.HasPrefix(target, "/"), "%s links to %s", file, link)
-				target = filepath.Join(filepath.Dir(file), target)
-				info, err := os.Stat(target)
-				require.NoError(t, err, "%s links to %s", file, link)
-				if info.IsDir() || path.Ext(target) != ".md" {
-					continue
-				}
-				other, err := os.ReadFile(target)
-				require.NoError(t, err)
-				sections = parse(other).sections
-			}
-			if anchored {
-				require.Contains(t, slices.Collect(maps.Keys(sections)), anchor, "%s links to %s", file, link)
+			target, anchor, _ := strings.Cut(link, "#")
+			require.False(t, strings.HasPrefix(target, "/"), "%s links to %s", file, link)
+			target = filepath.Join(filepath.Dir(file), cmp.Or(target, filepath.Base(file)))
+			require.True(t, exists(target), "%s links to %s", file, link)
+			if path.Ext(target) == ".md" {
+				requireSection(t, parse([]byte(read(t, target))), anchor, file, link)
 			}
 		}
 	}
 }
 
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
 // TestFigures compares the figures in pages with the code.
 func TestFigures(t *testing.T) {
-	pages := consumerPages(t)
+	pages := consumerPages()
 	var want []string
 	for _, tier := range api.Tiers {
 		history := map[bool]string{false: "no", true: "yes"}[tier.Limits.History]
@@ -226,10 +227,8 @@ func TestFigures(t *testing.T) {
 func TestRights(t *testing.T) {
 	sources := map[string]string{"openapi.yaml": string(api.OpenAPIYAML)}
 	for _, p := range docs.Pages {
-		source, err := docs.Files.ReadFile(p.File)
-		require.NoError(t, err)
 		if p.Slug != "changelog" {
-			sources[p.File] = string(source)
+			sources[p.File] = read(t, p.File)
 		}
 	}
 	stated := regexp.MustCompile(`(?i)redistribut|own use|your own product|passing? on`)
@@ -265,7 +264,7 @@ func thousands(n int) string {
 
 // TestResponseFieldsAreDocumented finds every field of every response object in the reference.
 func TestResponseFieldsAreDocumented(t *testing.T) {
-	pages := consumerPages(t)
+	pages := consumerPages()
 	for _, described := range []struct {
 		page, section string
 		value         any
@@ -292,38 +291,36 @@ func TestResponseFieldsAreDocumented(t *testing.T) {
 	}
 }
 
-func fieldNames(t *testing.T, encoded []byte, deep bool) []string {
+// fieldNames returns the names of all members of a JSON object, with those of the objects in it if
+// deep.
+func fieldNames(t *testing.T, encoded []byte, deep bool) (names []string) {
 	t.Helper()
-	var names []string
-	var visit func(v any, depth int)
-	visit = func(v any, depth int) {
+	var visit func(v any)
+	visit = func(v any) {
 		switch v := v.(type) {
 		case map[string]any:
 			for name, value := range v {
 				names = append(names, name)
 				if deep {
-					visit(value, depth+1)
+					visit(value)
 				}
 			}
 		case []any:
 			for _, value := range v {
-				visit(value, depth)
+				visit(value)
 			}
 		}
 	}
 	var value any
 	require.NoError(t, json.Unmarshal(encoded, &value))
-	visit(value, 0)
-	slices.Sort(names)
-	return slices.Compact(names)
+	visit(value)
+	return names
 }
 
 // TestExamplesInOperatorPages reads the example lines of the file formats as the services do. That
 // of a listing is made from code.
 func TestExamplesInOperatorPages(t *testing.T) {
-	source, err := os.ReadFile("operators/verbs.md")
-	require.NoError(t, err)
-	examples := parse(source).code["json"]
+	examples := parse([]byte(read(t, "operators/verbs.md"))).code["json"]
 	require.Len(t, examples, 3, "a listing, an event and a key of another form")
 
 	events, err := eventfile.Read(strings.NewReader(examples[1]), time.Now(), 1)

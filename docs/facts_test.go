@@ -22,8 +22,8 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// description is the part of openapi.yaml that pages must cover.
-type description struct {
+// openAPI returns the part of openapi.yaml that pages must cover.
+func openAPI(t *testing.T) (d struct {
 	Components struct {
 		Parameters map[string]struct {
 			Name, In string
@@ -31,11 +31,8 @@ type description struct {
 		}
 		Responses map[string]struct{ Headers map[string]any }
 	}
-}
-
-func openAPI(t *testing.T) description {
+}) {
 	t.Helper()
-	var d description
 	require.NoError(t, yaml.Unmarshal(api.OpenAPIYAML, &d))
 	require.NotEmpty(t, d.Components.Parameters)
 	require.NotEmpty(t, d.Components.Responses)
@@ -43,10 +40,9 @@ func openAPI(t *testing.T) description {
 }
 
 // allText returns the Markdown of all consumer pages.
-func allText(t *testing.T) string {
-	t.Helper()
+func allText() string {
 	var all strings.Builder
-	for _, p := range consumerPages(t) {
+	for _, p := range consumerPages() {
 		for _, section := range p.sections {
 			all.WriteString(section)
 		}
@@ -55,7 +51,7 @@ func allText(t *testing.T) string {
 }
 
 func TestParametersAreDocumented(t *testing.T) {
-	pages := consumerPages(t)
+	pages := consumerPages()
 	filters := pages["/docs/filters"].sections
 	table := rows(filters["filters-order-and-pages"])
 	names := []string{pages["/docs/changes"].sections["cursors"]}
@@ -78,7 +74,7 @@ func TestParametersAreDocumented(t *testing.T) {
 }
 
 func TestResponseHeadersAreDocumented(t *testing.T) {
-	all := allText(t)
+	all := allText()
 	for _, response := range openAPI(t).Components.Responses {
 		for header := range response.Headers {
 			require.Regexp(t, "`"+header+"[:`]|\n"+header+": ", all, "no page explains the header %s", header)
@@ -87,7 +83,7 @@ func TestResponseHeadersAreDocumented(t *testing.T) {
 }
 
 func TestErrorCodesAreDocumented(t *testing.T) {
-	all := allText(t)
+	all := allText()
 	for _, e := range problem.Table {
 		require.Contains(t, all, fmt.Sprintf("[`%s`](/docs/errors#%s)", e.Code, e.Code), "no page mentions the code %s",
 			e.Code)
@@ -102,7 +98,7 @@ func TestErrorCodesAreDocumented(t *testing.T) {
 // TestStatusesAreDocumented compares the tables of checks and of charges with the statuses that the
 // API can return.
 func TestStatusesAreDocumented(t *testing.T) {
-	pages := consumerPages(t)
+	pages := consumerPages()
 	success := []string{strconv.Itoa(http.StatusOK), strconv.Itoa(http.StatusNotModified)}
 	rejected, failed := map[string]bool{}, map[string]bool{}
 	for _, e := range problem.Table {
@@ -164,7 +160,7 @@ func words[T ~string](values []T) []string {
 func section(t *testing.T, at string) string {
 	t.Helper()
 	address, anchor, _ := strings.Cut(at, "#")
-	found := consumerPages(t)[address].sections[anchor]
+	found := consumerPages()[address].sections[anchor]
 	require.NotEmpty(t, found, at)
 	return found
 }
@@ -179,7 +175,7 @@ func TestFormatsAreDocumented(t *testing.T) {
 // TestAnchorsInCodeExist resolves each link to a section of a page in the code and templates of the
 // services.
 func TestAnchorsInCodeExist(t *testing.T) {
-	pages := consumerPages(t)
+	pages := consumerPages()
 	link := regexp.MustCompile(`(/docs/[a-z-]+)#([a-z][a-z_-]+)`)
 	found := 0
 	for _, folder := range []string{"../services", "../pkg", "../cmd"} {
@@ -199,6 +195,62 @@ func TestAnchorsInCodeExist(t *testing.T) {
 			}
 			return err
 		}))
+	}
+	require.NotZero(t, found)
+}
+
+// operatorPages returns the Markdown of the pages for operators and developers, by file name.
+func operatorPages(t *testing.T) map[string]string {
+	t.Helper()
+	pages := map[string]string{}
+	for _, folder := range []string{"operators", "runbooks", "decisions"} {
+		for _, file := range mustGlob(t, folder+"/*.md") {
+			pages[file] = read(t, file)
+		}
+	}
+	return pages
+}
+
+// commandSettings are read by the opportunity command, so configuration.md does not list them.
+var commandSettings = []string{
+	"OPPORTUNITY_ADMIN_URL", "OPPORTUNITY_OPERATOR_TOKEN", "OPPORTUNITY_ACTOR", "OPPORTUNITY_DATA_DIR",
+	"OPPORTUNITY_LINK_CHECKS", "OPPORTUNITY_DESK_URL",
+}
+
+func TestSettingsInOperatorPagesExist(t *testing.T) {
+	reference := read(t, "configuration.md")
+	setting := regexp.MustCompile(`\bOPPORTUNITY_[A-Z_0-9]+\b`)
+	for file, text := range operatorPages(t) {
+		for _, name := range setting.FindAllString(text, -1) {
+			known := slices.Contains(commandSettings, name) || strings.Contains(reference, "| `"+name+"` |")
+			require.True(t, known, "%s names the unknown setting %s", file, name)
+		}
+	}
+}
+
+// TestLogMessagesInRunbooksExist finds each log message that a runbook greps for, or calls a log
+// message, in the Go code.
+func TestLogMessagesInRunbooksExist(t *testing.T) {
+	var code strings.Builder
+	for _, folder := range []string{"../services", "../pkg"} {
+		require.NoError(t, filepath.WalkDir(folder, func(name string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+				return err
+			}
+			source, err := os.ReadFile(name)
+			code.Write(source)
+			return err
+		}))
+	}
+	quoted := regexp.MustCompile("log\\s+message\\s+`([^`]+)`|grep '\"([a-z][a-z ]+)[\"']")
+	found := 0
+	for file, text := range operatorPages(t) {
+		for _, match := range quoted.FindAllStringSubmatch(text, -1) {
+			found++
+			message := match[1] + match[2]
+			require.True(t, strings.Contains(code.String(), message), "%s quotes a log message that does not exist: %s",
+				file, message)
+		}
 	}
 	require.NotZero(t, found)
 }

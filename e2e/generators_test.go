@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -41,14 +40,15 @@ func TestGeneratedClients(t *testing.T) {
 		fmt.Fprintln(&want, record.ID, remote, checked)
 	}
 
+	settings := append(sdkSettings(d.url, d.keys[api.Developer]), "GOWORK=off", "GOFLAGS=-mod=mod")
 	t.Run("oapi-codegen", func(t *testing.T) {
 		dir := copyOf(t, "openapi/oapi-codegen")
 		require.NoError(t, os.Mkdir(filepath.Join(dir, "client"), 0o750))
-		command(t, dir, "go", "tool", "oapi-codegen", "-generate", "types,client", "-package", "client", "-o",
+		command(t, dir, settings, "go", "tool", "oapi-codegen", "-generate", "types,client", "-package", "client", "-o",
 			"client/client.go", file)
-		command(t, dir, "go", "build", "-ldflags=-s", "-o", "reader", ".")
+		command(t, dir, settings, "go", "build", "-ldflags=-s", "-o", "reader", ".")
 		for _, server := range []string{d.url, tomorrow} {
-			require.Equal(t, want.String(), command(t, dir, "./reader", server))
+			require.Equal(t, want.String(), command(t, dir, settings, "./reader", server))
 		}
 	})
 	t.Run("openapi-typescript", func(t *testing.T) {
@@ -56,10 +56,10 @@ func TestGeneratedClients(t *testing.T) {
 		modules, err := filepath.Abs("openapi/node_modules")
 		require.NoError(t, err)
 		require.NoError(t, os.Symlink(modules, filepath.Join(dir, "node_modules")))
-		command(t, dir, "node", "node_modules/openapi-typescript/bin/cli.js", file, "--output", "description.ts")
-		command(t, dir, "node", "node_modules/typescript/bin/tsc")
+		command(t, dir, settings, "node", "node_modules/openapi-typescript/bin/cli.js", file, "--output", "description.ts")
+		command(t, dir, settings, "node", "node_modules/typescript/bin/tsc")
 		for _, server := range []string{d.url, tomorrow} {
-			require.Equal(t, want.String(), command(t, dir, "node", "out/main.mjs", server))
+			require.Equal(t, want.String(), command(t, dir, settings, "node", "out/main.mjs", server))
 		}
 	})
 }
@@ -98,15 +98,13 @@ func TestGeneratedProgramsHaveTheTypesOfTheSDKs(t *testing.T) {
 	}
 	write("pyrightconfig.json",
 		`{"extraPaths": ["`+sdk+`/python"], "pythonVersion": "3.11", "typeCheckingMode": "standard"}`)
-	command(t, dir, "node", modules+"/pyright/index.js")
+	command(t, dir, nil, "node", modules+"/pyright/index.js")
 
-	config, err := os.ReadFile("../sdk/typescript/consumer/tsconfig.json")
-	require.NoError(t, err)
-	write("tsconfig.json", string(config))
+	write("tsconfig.json", text(t, "../sdk/typescript/consumer/tsconfig.json"))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "node_modules"), 0o750))
 	require.NoError(t, os.Symlink(sdk+"/typescript", filepath.Join(dir, "node_modules/opportunity-data")))
 	require.NoError(t, os.Symlink(modules+"/@types", filepath.Join(dir, "node_modules/@types")))
-	command(t, dir, "node", modules+"/typescript/bin/tsc", "--project", ".")
+	command(t, dir, nil, "node", modules+"/typescript/bin/tsc", "--project", ".")
 }
 
 // withMoreFields returns a copy of a JSON value in which every object has a field that version 1
@@ -150,15 +148,36 @@ func copyOf(t *testing.T, dir string) string {
 	return to
 }
 
-// command runs a command in dir outside the workspace. The command must succeed; its standard
-// output is returned.
-func command(t *testing.T, dir string, name string, args ...string) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), name, args...)
-	var out, errs strings.Builder
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errs
-	cmd.Env = append(clean("GOWORK=off", "GOFLAGS=-mod=mod"), "OPPORTUNITY_KEY="+sharedUp.keys[api.Developer])
-	require.NoError(t, cmd.Run(), "%s %v\n%s%s\nrun the tests with scripts/with-browser, which installs the npm packages",
-		name, args, &out, &errs)
-	return out.String()
+// The official client for MCP answers ten questions with citations. Its dialogue is that on the
+// page about agents.
+func TestAgentAnswersTenQuestions(t *testing.T) {
+	t.Parallel()
+	d := sample(t)
+	live, _, found := strings.Cut(command(t, "openapi", sdkSettings(d.url, d.keys[api.Developer]), "node", "agent.mjs",
+		d.url), "`get_opportunity` `{\"id\":\"no-such-platform\"}`")
+	require.True(t, found)
+	_, recorded, _ := strings.Cut(text(t, "../docs/consumers/agents.md"), "\n**")
+	require.Equal(t, normal(strings.ReplaceAll("**"+recorded, "http://localhost:8080", d.url)), normal(live))
+	require.GreaterOrEqual(t, strings.Count(live, "\n> — "), 10, "citations")
+}
+
+// TestLintersReportNothing runs Spectral's spectral:oas rules and Redocly's recommended rules on
+// the served interface description, including those that only warn.
+func TestLintersReportNothing(t *testing.T) {
+	t.Parallel()
+	d := sample(t)
+	file := filepath.Join(t.TempDir(), "openapi.yaml")
+	served := string(get(t, d.url, "", "/openapi.yaml").body)
+	// Redocly warns about servers on localhost.
+	served = strings.ReplaceAll(served, d.url, "https://api.opportunity.example")
+	require.NoError(t, os.WriteFile(file, []byte(served), 0o600))
+	lint := func(line string) string {
+		settings := []string{"REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true", "NO_COLOR=1"}
+		return command(t, "openapi", settings, "sh", "-c", "node node_modules/"+line+" "+file+" 2>&1")
+	}
+	require.Contains(t, lint("@stoplight/spectral-cli/dist/index.js lint --fail-severity hint --ruleset .spectral.yaml"),
+		"No results with a severity of 'hint' or higher found!")
+	out := lint("@redocly/cli/bin/cli.js lint --extends recommended")
+	require.Contains(t, out, "Your API description is valid")
+	require.NotRegexp(t, "Warning was generated|warnings", out)
 }

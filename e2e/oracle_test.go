@@ -2,10 +2,10 @@ package e2e
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
-	"net/url"
+	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,70 +13,50 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 )
 
-// The rules of the list, applied to decoded records as naively as they are written: no index, no
-// sharing with the code under test.
-
-// passes reports whether a record passes one parameter.
-func passes(o api.Opportunity, name, value, province string) bool {
-	f := o.Facts
-	switch name {
-	case "country":
-		return slices.ContainsFunc(f.CountryEligibility, func(c api.CountryEligibility) bool {
-			return strings.EqualFold(c.Country, value) && c.Status == api.Eligible
-		})
-	case "province":
-		region := "CA-" + strings.ToUpper(province)
-		return slices.ContainsFunc(f.CountryEligibility, func(c api.CountryEligibility) bool {
-			return c.Country == "CA" && c.Status == api.Eligible && len(c.SourceURLs) > 0 &&
-				!slices.Contains(c.ExcludedRegions, region) &&
-				(slices.Contains(c.IncludedRegions, region) || c.AllRegions != nil && *c.AllRegions)
-		})
-	case "verified":
-		if value == "true" {
-			return o.Verification.Status == api.Verified
-		}
-		return o.Verification.ReviewCount > 0 && o.Verification.Status != api.Verified
-	case "category":
-		return string(o.Category) == value
-	case "checked_after":
-		after, err := time.Parse(time.RFC3339, value)
-		if err != nil {
-			after, _ = time.Parse(time.DateOnly, value)
-		}
-		return o.Verification.LastCheckedAt != nil && !o.Verification.LastCheckedAt.Before(after)
-	}
-	i := slices.IndexFunc(api.BoolFacts[:], func(b api.BoolFact) bool { return b.Param == name })
-	fact := *api.BoolFacts[i].Value(&o.Facts)
-	return fact != nil && strconv.FormatBool(*fact) == value
+// eligible reports whether a record is open to a country, or to a province of Canada with evidence.
+func eligible(o api.Opportunity, country, region string) bool {
+	return slices.ContainsFunc(o.Facts.CountryEligibility, func(c api.CountryEligibility) bool {
+		return c.Country == country && c.Status == api.Eligible && (region == "" ||
+			len(c.SourceURLs) > 0 && !slices.Contains(c.ExcludedRegions, region) &&
+				(slices.Contains(c.IncludedRegions, region) || c.AllRegions != nil && *c.AllRegions))
+	})
 }
 
-// expect returns the ids of a list with these parameters, in order.
-func expect(all []api.Opportunity, params map[string]string) []string {
-	var found []api.Opportunity
-	for _, o := range all {
-		ok := true
-		for name, value := range params {
-			ok = ok && passes(o, name, value, strings.TrimPrefix(strings.ToUpper(value), "CA-"))
-		}
-		if ok {
-			found = append(found, o)
+// filters are the rules of the list by query, applied to decoded records as naively as they are
+// written: no index, no sharing with the code under test.
+func filters(all []api.Opportunity) map[string]func(api.Opportunity) bool {
+	edge := all[len(all)/3].Verification.LastCheckedAt // of a record: the bound is inclusive
+	rules := map[string]func(api.Opportunity) bool{
+		"":                       func(api.Opportunity) bool { return true },
+		"country=ca":             func(o api.Opportunity) bool { return eligible(o, "CA", "") },
+		"country=ZZ":             func(api.Opportunity) bool { return false },
+		"country=CA&province=on": func(o api.Opportunity) bool { return eligible(o, "CA", "CA-ON") },
+		"country=CA&province=CA-QC&remote=true": func(o api.Opportunity) bool {
+			return eligible(o, "CA", "CA-QC") && o.Facts.Remote != nil && *o.Facts.Remote
+		},
+		"verified=true": func(o api.Opportunity) bool { return o.Verification.Status == api.Verified },
+		"verified=false": func(o api.Opportunity) bool {
+			return o.Verification.ReviewCount > 0 && o.Verification.Status != api.Verified
+		},
+		"checked_after=" + edge.Format(time.RFC3339): func(o api.Opportunity) bool {
+			return o.Verification.LastCheckedAt != nil && !o.Verification.LastCheckedAt.Before(*edge)
+		},
+	}
+	for _, category := range api.Categories {
+		rules["category="+string(category)] = func(o api.Opportunity) bool { return o.Category == category }
+	}
+	for _, fact := range api.BoolFacts { // unknown matches neither value
+		for _, want := range []bool{true, false} {
+			rules[fmt.Sprintf("%s=%t", fact.Param, want)] = func(o api.Opportunity) bool {
+				known := *fact.Value(&o.Facts)
+				return known != nil && *known == want
+			}
 		}
 	}
-	slices.SortFunc(found, func(a, b api.Opportunity) int {
-		x, y := a.Verification.LastCheckedAt, b.Verification.LastCheckedAt
-		switch {
-		case x == nil && y != nil:
-			return 1
-		case x != nil && y == nil:
-			return -1
-		case x != nil && !x.Equal(*y):
-			return y.Compare(*x)
-		}
-		return strings.Compare(a.ID, b.ID)
-	})
-	return ids(found)
+	return rules
 }
 
 // freeSet returns the records that the free tier sees: of the verified and open ones, the ten that
@@ -91,7 +71,8 @@ func freeSet(all []api.Opportunity) []api.Opportunity {
 	slices.SortFunc(fresh, func(a, b api.Opportunity) int {
 		return cmp.Or(a.PublishedAt.Compare(*b.PublishedAt), strings.Compare(a.ID, b.ID))
 	})
-	return fresh[:min(10, len(fresh))]
+	first := ids(fresh[:min(10, len(fresh))])
+	return slices.DeleteFunc(slices.Clone(all), func(o api.Opportunity) bool { return !slices.Contains(first, o.ID) })
 }
 
 func ids(records []api.Opportunity) []string {
@@ -100,26 +81,6 @@ func ids(records []api.Opportunity) []string {
 		out = append(out, o.ID)
 	}
 	return out
-}
-
-// values are the values that the tests give to each parameter.
-func values(all []api.Opportunity) map[string][]string {
-	booleans := []string{"true", "false"}
-	edge := all[len(all)/3].Verification.LastCheckedAt // of a record: the bound is inclusive
-	choices := map[string][]string{
-		"country":  {"CA", "ca", "US", "de", "ZZ"},
-		"province": {"ON", "on", "CA-QC", "ca-nu", "PE", "YT"},
-		"verified": booleans,
-		"category": {"online", "sell", "local", "host"},
-		"checked_after": {
-			edge.Format(time.RFC3339), edge.Format(time.DateOnly), edge.In(time.FixedZone("", -5*3600)).Format(time.RFC3339),
-			"1999-01-01",
-		},
-	}
-	for _, b := range api.BoolFacts {
-		choices[b.Param] = booleans
-	}
-	return choices
 }
 
 // spender provides keys of a tier. It issues a new one before the last one reaches its limit per
@@ -144,8 +105,8 @@ func spend(d deployment, tier api.Tier) *spender {
 	return &spender{d: d, tier: api.Tiers[tier.Rank()].Limits, name: tier}
 }
 
-// TestFilters compares lists with the naive rules: with each value of each parameter, alone and with
-// another one, for a tier that sees all records and for the free set.
+// TestFilters compares lists with the naive rules, for a tier that sees all records and for the free
+// set.
 func TestFilters(t *testing.T) {
 	t.Parallel()
 	d := shared(t)
@@ -154,28 +115,14 @@ func TestFilters(t *testing.T) {
 	require.Greater(t, len(all), 60)
 	set := freeSet(all)
 	require.Len(t, set, 10)
-	check := func(keys *spender, from []api.Opportunity, path string, params map[string]string, limit int) {
-		query := url.Values{"limit": {strconv.Itoa(limit)}}
-		for name, value := range params {
-			query.Set(name, value)
-		}
-		if _, ok := params["province"]; ok {
-			query.Set("country", "CA")
-		}
-		got := []string{}
-		for _, page := range walk(t, d.url, keys.next(t), path+"?"+query.Encode(), listPage) {
-			got = append(got, ids(page.Data)...)
-		}
-		require.Equal(t, expect(from, params), got, "%s?%s", path, query.Encode())
-	}
-	check(spend(d, api.Commercial), all, "/api/jobs", nil, 7)
-	check(spend(d, api.Free), set, "/api/jobs", nil, 3)
-	for name, choices := range values(all) {
-		for _, value := range choices {
-			check(free, set, listPath, map[string]string{name: value}, 10)
-			check(commercial, all, listPath, map[string]string{name: value}, 100)
-			check(commercial, all, listPath, map[string]string{"remote": "true", name: value}, 100)
-		}
+	require.Equal(t, ids(all), ids(list(t, d.url, spend(d, api.Commercial).next(t), "/api/jobs?limit=7")))
+	require.Equal(t, set, list(t, d.url, spend(d, api.Free).next(t), "/api/jobs?limit=3"))
+	for query, passes := range filters(all) {
+		without := func(o api.Opportunity) bool { return !passes(o) }
+		require.Equal(t, ids(slices.DeleteFunc(slices.Clone(all), without)),
+			ids(list(t, d.url, commercial.next(t), listPath+"?limit=100&"+query)), query)
+		require.Equal(t, ids(slices.DeleteFunc(slices.Clone(set), without)),
+			ids(list(t, d.url, free.next(t), listPath+"?"+query)), query)
 	}
 	for _, o := range all[:20] {
 		want := http.StatusNotFound
@@ -229,4 +176,57 @@ func TestRecordsAgree(t *testing.T) {
 				*o.Verification.ApplicationLink)
 		}
 	}
+}
+
+// TestWhatWasServedIsWhatIsKnownOfThen checks that `history show --at` returns what consumers saw
+// at that time, even after later events.
+func TestWhatWasServedIsWhatIsKnownOfThen(t *testing.T) {
+	t.Parallel()
+	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none", generous)
+	u.verb(t, listing("good-one"), "listings", "import", "-")
+	key := u.issue(t, api.Commercial).Key
+	type served struct {
+		at           time.Time
+		verification api.Verification
+	}
+	var seen []served
+	serve := func(events int) {
+		t.Helper()
+		eventually(t, "the catalog has the event", func() bool {
+			a := get(t, u.url, key, listPath+"/good-one")
+			if a.StatusCode != http.StatusOK {
+				return false
+			}
+			d := decode[api.OpportunityDetail](t, a)
+			if d.Data.Verification.HistoryCount != events {
+				return false
+			}
+			seen = append(seen, served{d.Meta.GeneratedAt, d.Data.Verification})
+			return true
+		})
+	}
+	serve(0)
+	ago := func(days int) string {
+		return time.Now().UTC().Add(-time.Duration(days) * 24 * time.Hour).Truncate(time.Second).Format(time.RFC3339)
+	}
+	verified := `"checkType":"review","outcome":"verified","facts":` + apitest.WholeFacts(`{"remote":true}`)
+	for i, event := range []string{
+		`"checkedAt":"` + ago(20) + `",` + verified,
+		`"checkedAt":"` + ago(5) + `",` + verified,
+		`"checkedAt":"` + ago(3) + `","checkType":"application-link","outcome":"closed"`,
+		`"checkedAt":"` + ago(10) + `","checkType":"review","outcome":"needs-review"`, // late
+		`"checkedAt":"` + ago(1) + `",` + verified,
+	} {
+		u.verb(t, `{"slug":"good-one","sourceUrls":["https://good.example/"],"note":"n",`+event+`}`, "events", "append", "-")
+		serve(i + 1)
+	}
+	var states []api.VerificationStatus
+	for _, s := range seen {
+		at := s.at.Format(time.RFC3339Nano)
+		then := verbJSON[api.HistorySnapshot](t, u.deployment, "history", "show", "good-one", "--at", at)
+		require.Equal(t, s.verification, then.Verification, at)
+		states = append(states, s.verification.Status)
+	}
+	require.Equal(t, []api.VerificationStatus{"unverified", "stale", "verified", "needs-review", "needs-review",
+		"verified"}, states)
 }

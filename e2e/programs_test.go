@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"flag"
 	"fmt"
 	"net/http"
@@ -19,8 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience bounds every wait. It does not measure speed: a test that reaches it fails.
-const patience = 2 * time.Minute
+// patience bounds every wait. It does not measure speed: a test that reaches it fails. Benchmarks wait
+// longer.
+var patience = 2 * time.Minute
 
 var built = sync.OnceValues(func() (string, error) {
 	if dir := os.Getenv("OPPORTUNITY_E2E_BIN"); dir != "" {
@@ -31,20 +30,20 @@ var built = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	remove = func() { _ = os.RemoveAll(dir) }
-	// without debug information, which takes a third of the time to link
-	build := exec.CommandContext(context.Background(), "go", "build", "-ldflags=-s", "-o", dir+"/",
-		"opportunity.internal/cmd/opportunity",
-		"opportunity.internal/services/gateway/cmd/gateway",
-		"opportunity.internal/services/catalog/cmd/catalog",
-		"opportunity.internal/services/history/cmd/history",
-		"opportunity.internal/services/authquota/cmd/authquota",
-		"opportunity.internal/services/billing/cmd/billing")
-	build.Dir = ".."
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return dir, nil
+	return dir, goBuild("..", dir, "./cmd/opportunity", "./services/gateway/cmd/gateway", "./services/catalog/cmd/catalog",
+		"./services/history/cmd/history", "./services/authquota/cmd/authquota", "./services/billing/cmd/billing")
 })
+
+// goBuild builds programs of the module in folder into dir, without debug information, which takes a
+// third of the time to link.
+func goBuild(folder, dir string, packages ...string) error {
+	build := exec.Command("go", append([]string{"build", "-trimpath", "-ldflags=-s", "-o", dir + "/"}, packages...)...) //nolint:noctx,gosec // our own programs
+	build.Dir = folder
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
+}
 
 // remove deletes what built made.
 var remove = func() {}
@@ -61,26 +60,16 @@ func program(t testing.TB, name string) string {
 type process struct {
 	cmd    *exec.Cmd
 	name   string
-	out    *output // standard output and standard error
+	out    output // standard output and standard error
 	exited chan struct{}
 }
 
-// output collects what a process prints.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
+// output is the path of the file with what a process prints. A benchmark may truncate it.
+type output string
 
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
+func (o output) String() string {
+	text, _ := os.ReadFile(string(o))
+	return string(text)
 }
 
 // clean returns the environment for a child process: the test's own without settings of the project
@@ -100,15 +89,24 @@ func clean(settings ...string) []string {
 // fails.
 func start(t testing.TB, settings []string, path string, args ...string) *process {
 	t.Helper()
-	p := &process{name: filepath.Base(path) + " " + strings.Join(args, " "), out: new(output), exited: make(chan struct{})}
+	out, err := os.CreateTemp("", "output")
+	require.NoError(t, err)
+	require.NoError(t, out.Close())
+	out, err = os.OpenFile(out.Name(), os.O_WRONLY|os.O_APPEND, 0o600)
+	require.NoError(t, err)
+	defer out.Close()
+	p := &process{name: filepath.Base(path) + " " + strings.Join(args, " "), out: output(out.Name()),
+		exited: make(chan struct{})}
 	p.cmd = exec.Command(path, args...) //nolint:noctx // ended by the test
-	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = clean(settings...), p.out, p.out
+	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = clean(settings...), out, out
 	require.NoError(t, p.cmd.Start())
 	go func() { _ = p.cmd.Wait(); close(p.exited) }()
 	t.Cleanup(func() {
+		defer os.Remove(out.Name()) //nolint:errcheck // a temporary file
 		p.kill()
 		if t.Failed() {
-			t.Logf("%s printed:\n%s", p.name, errorLines(p.out.String())+tail(p.out.String(), 4000))
+			text := p.out.String()
+			t.Logf("%s printed:\n%s", p.name, text[max(0, len(text)-4000):])
 		}
 	})
 	return p
@@ -119,19 +117,6 @@ func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.exited
 }
-
-// errorLines returns the first lines of a log that report errors of the program.
-func errorLines(log string) string {
-	var lines strings.Builder
-	for line := range strings.Lines(log) {
-		if strings.Contains(line, "internal_error") && lines.Len() < 4000 {
-			lines.WriteString(line)
-		}
-	}
-	return lines.String()
-}
-
-func tail(s string, n int) string { return s[max(0, len(s)-n):] }
 
 // interrupt asks the process to end, as Ctrl-C does.
 func (p *process) interrupt(t testing.TB) {
@@ -162,6 +147,26 @@ func run(t testing.TB, settings []string, stdin, path string, args ...string) (s
 		require.NoError(t, failure)
 	}
 	return out.String(), err.String(), cmd.ProcessState.ExitCode()
+}
+
+// command runs a program that must succeed, with settings and nothing else of the project, and
+// returns its standard output.
+func command(t *testing.T, dir string, settings []string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...) //nolint:gosec // of the tests
+	var out, errs bytes.Buffer
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, clean(settings...), &out, &errs
+	require.NoError(t, cmd.Run(), "%v\n%s%s\nrun the tests with scripts/with-browser, which installs what they need",
+		args, &out, &errs)
+	return out.String()
+}
+
+// text returns the text of a file.
+func text(t testing.TB, file string) string {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return string(content)
 }
 
 // eventually polls until asks returns true, and fails the test after patience.
@@ -199,17 +204,12 @@ func ready(t testing.TB, url string, of ...*process) {
 	})
 }
 
-// curlLine returns the line with the curl command from the output of `up`.
-func curlLine(printed string) string {
-	for lines := bufio.NewScanner(strings.NewReader(printed)); lines.Scan(); {
-		if line := strings.TrimSpace(lines.Text()); strings.HasPrefix(line, "curl ") {
-			return line
-		}
-	}
-	return ""
-}
-
+// TestMain runs a baseline of a benchmark if the process was started as one.
 func TestMain(m *testing.M) {
+	if run := baselines[os.Getenv(baselineVariable)]; run != nil {
+		fmt.Fprintln(os.Stderr, "baseline:", run())
+		os.Exit(1)
+	}
 	flag.Parse()
 	if os.Getenv("OPPORTUNITY_E2E_URL") != "" && flag.Lookup("test.run").Value.String() == "" {
 		if err := flag.Set("test.run", "^("+strings.Join(ofConsumers, "|")+")$"); err != nil {

@@ -1,8 +1,8 @@
 package e2e
 
 import (
+	"cmp"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -28,7 +28,7 @@ import (
 const (
 	operatorToken = "end-to-end-operator-token-0123456789abcdef"
 	pepper        = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
-	gateways      = 3
+	gateways      = 3 // of a stack that is no benchmark
 )
 
 // stack is the API as it runs in a cluster: a process for each service, three gateways, Postgres
@@ -42,6 +42,7 @@ type stack struct {
 	settings   map[string][]string // by service; of the last gateway
 	redis      *redistest.Server   // nil for a stack with another one
 	databases  map[string]string   // URL of each service's database, as the owner of the schema
+	addresses  map[string]string   // host and port of services for their callers, and of stores
 	// file with the seconds by which the clocks of Redis and of clock gateways are wrong
 	clock     string
 	clocks    []time.Duration             // by which the clocks of the gateways are wrong; nil for ordinary gateways
@@ -68,6 +69,9 @@ type parts struct {
 	clocks  []time.Duration
 	ahead   time.Duration // by which these clocks are ahead from the start
 	billing bool          // billing runs, with its sandbox
+
+	gateways int  // 0: three
+	direct   bool // no links
 }
 
 // newStackOn is newStack with other parts.
@@ -100,11 +104,10 @@ func newStackOn(t testing.TB, at parts, settings ...string) *stack {
 type assembly struct {
 	*stack
 
-	t         testing.TB
-	at        parts
-	common    []string          // settings of all processes
-	listen    map[string]string // addresses of services
-	addresses map[string]string // addresses of services for their callers, and of stores
+	t      testing.TB
+	at     parts
+	common []string          // settings of all processes
+	listen map[string]string // addresses of services
 }
 
 // newAssembly starts Redis, and chooses the addresses of everything else.
@@ -112,10 +115,10 @@ func newAssembly(t testing.TB, at parts, services, settings []string) *assembly 
 	t.Helper()
 	s := &stack{
 		services: services, clocks: at.clocks,
-		settings: map[string][]string{}, databases: map[string]string{},
+		settings: map[string][]string{}, databases: map[string]string{}, addresses: map[string]string{},
 		links: map[[2]string]*link{}, relays: map[string]*storetest.Proxy{},
 	}
-	a := &assembly{stack: s, t: t, at: at, listen: map[string]string{}, addresses: map[string]string{}}
+	a := &assembly{stack: s, t: t, at: at, listen: map[string]string{}}
 	if at.redis == "" {
 		a.startRedis()
 	}
@@ -131,7 +134,7 @@ func newAssembly(t testing.TB, at parts, services, settings []string) *assembly 
 			a.addresses[name] = s.relays[name].Address
 		}
 	}
-	for range gateways {
+	for range cmp.Or(at.gateways, gateways) {
 		s.gateways = append(s.gateways, "http://"+storetest.FreeAddress(t))
 	}
 	a.common = append([]string{
@@ -150,7 +153,9 @@ func (a *assembly) startRedis() {
 	a.t.Helper()
 	a.clock = filepath.Join(a.t.TempDir(), "clock")
 	setClock(a.t, a.clock, a.at.ahead)
-	environment := []string{"LD_PRELOAD=" + clockLibrary(a.t), "CLOCK_OFFSET_FILE=" + a.clock}
+	library, err := clockLibrary()
+	require.NoError(a.t, err)
+	environment := []string{"LD_PRELOAD=" + library, "CLOCK_OFFSET_FILE=" + a.clock}
 	if a.at.redisDir == "" {
 		a.redis = redistest.Start(a.t, environment...)
 	} else {
@@ -168,7 +173,7 @@ func (a *assembly) serveOnDatabase(name string) {
 	owned := []string{"OPPORTUNITY_DATABASE_URL=" + owner, "OPPORTUNITY_DATABASE_SERVING_ROLE=" + role}
 	_, errs, code := run(a.t, owned, "", program(a.t, name), "migrate")
 	require.Zero(a.t, code, "%s migrate: %s", name, errs)
-	if server := a.addresses["postgres"]; server != "" {
+	if server := a.addresses["postgres"]; server != "" && !a.at.direct {
 		l := newLink(a.t, server)
 		a.links[[2]string{name, "postgres"}] = l
 		asRole = through(a.t, l, asRole)
@@ -180,6 +185,9 @@ func (a *assembly) serveOnDatabase(name string) {
 func (a *assembly) serve(name, address string, more ...string) {
 	a.t.Helper()
 	to := func(server string) string {
+		if a.at.direct {
+			return a.addresses[server]
+		}
 		at := [2]string{name, server}
 		if a.links[at] == nil {
 			a.links[at] = newLink(a.t, a.addresses[server])
@@ -225,13 +233,21 @@ func (s *stack) ready(t testing.TB) {
 	}
 }
 
+// operationsOf returns the address of the operations port of a service, or the first of the gateways.
+func (s *stack) operationsOf(service string) string {
+	return s.operations[slices.Index(append(slices.Clone(s.services), peer.Gateway), service)]
+}
+
 // isSetBack reports whether a service does not serve because its database is older than what others
 // have seen of it.
 func (s *stack) isSetBack(t testing.TB, service string) bool {
 	t.Helper()
-	a, err := try(t.Context(), s.operations[slices.Index(s.services, service)], call{path: "/readyz"})
+	a, err := try(t.Context(), s.operationsOf(service), call{path: "/readyz"})
 	return err == nil && strings.Contains(string(a.body), api.SetBackCondition)
 }
+
+// sampleEvents is the number of events of recordPath in the sample.
+const sampleEvents = 7
 
 // eventCount returns the number of events of the record of the sample that consumers see.
 func (s *stack) eventCount(t testing.TB, key string) int {
@@ -304,33 +320,15 @@ func through(t testing.TB, l *link, database string) string {
 	return u.String()
 }
 
-// fill copies the published records and events of another deployment to the stack, and waits until
-// they are served.
-func (s *stack) fill(t testing.TB, from deployment) {
+// fill imports the sample, and waits until its reviews are served.
+func (s *stack) fill(t testing.TB) {
 	t.Helper()
-	s.verb(t, from.verb(t, "", "listings", "export"), "listings", "import", "--yes", "-")
-	theirs, verified := spend(from, api.Commercial), 0
-	var events strings.Builder
-	for _, o := range list(t, from.url, theirs.next(t), listPath+"?limit=100") {
-		for _, p := range walk(t, from.url, theirs.next(t), listPath+"/"+o.ID+"/history?limit=100", eventPage) {
-			for _, e := range p.Data {
-				line, err := json.Marshal(e)
-				require.NoError(t, err)
-				events.WriteString(strings.Replace(string(line), `"id":"`+e.ID+`",`, "", 1) + "\n")
-			}
-		}
-		if o.Verification.ReviewCount > 0 {
-			verified++
-		}
-	}
-	s.verb(t, events.String(), "events", "append", "-")
-	ours := spend(s.deployment, api.Commercial)
-	for _, gateway := range s.gateways {
-		eventually(t, "the events show", func() bool {
-			got := read[api.OpportunityList](t, gateway, ours.next(t), listPath+"?checked_after=2000-01-01")
-			return got.Pagination.Total == verified
-		})
-	}
+	s.verb(t, "", "sample")
+	free := spend(s.deployment, api.Free)
+	eventually(t, "the free set is complete", func() bool {
+		return read[api.OpportunityList](t, s.url, free.next(t), listPath).Pagination.Total == 10
+	})
+	s.awaitEvents(t, s.issue(t, api.Commercial).Key, sampleEvents)
 }
 
 // query returns the text that a query of one row returns.

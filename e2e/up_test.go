@@ -134,9 +134,7 @@ func upWith(t testing.TB, dir, seed string, settings ...string) upProcess {
 	t.Helper()
 	u := startUp(t, dir, seed, settings...)
 	ready(t, u.adminURL+"/readyz", u.process)
-	text, err := os.ReadFile(filepath.Join(dir, "demo-keys.json"))
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &u.keys))
+	require.NoError(t, json.Unmarshal([]byte(text(t, filepath.Join(dir, "demo-keys.json"))), &u.keys))
 	return u
 }
 

@@ -77,6 +77,7 @@ func TestUsageErrorsSpeakOfArgumentsAndFlags(t *testing.T) {
 		"up --seed all":                `invalid --seed "all": use sample or none`,
 		"up --listen here":             `invalid --listen "here": use HOST:PORT, such as 127.0.0.1:8080`,
 		"desk --listen here":           `invalid --listen "here": use HOST:PORT, such as 127.0.0.1:8082`,
+		"reviews record a":             `missing --outcome or --event: to review a listing fact by fact, use the curation desk`,
 		"recover":                      `missing argument SERVICE: usage: opportunity recover SERVICE --accept | --current [flags]`,
 		"recover gateway --accept":     `unknown service "gateway": use authquota, billing, catalog or history`,
 		"recover billing":              `use either --accept or --current`,
@@ -86,6 +87,7 @@ func TestUsageErrorsSpeakOfArgumentsAndFlags(t *testing.T) {
 		"audit --since lately":         `invalid --since "lately": use a duration such as 7d or 90m, a date such as 2026-11-20, or a time such as 2026-11-20T09:30:00Z`,
 		"keys issue --use-case x --tier free --expires-in 30x": `invalid --expires-in "30x": use a duration such as 30d, 12h or 90m`,
 		"keys issue --use-case x --tier gold":                  `invalid --tier "gold": use free, developer or commercial`,
+		"reviews record a --event x --outcome closed":          `--event and --outcome cannot be used together`,
 	} {
 		exit, out, errs := opportunity(t, strings.Fields(line)...)
 		first, second, _ := strings.Cut(errs, "\n")
@@ -122,6 +124,7 @@ func TestExitCodes(t *testing.T) {
 		"history show a --at yesterday": {400, refusal("at", "invalid_parameter", "must be a day"), "", usageError},
 		"keys issue --tier free --use-case x --expires-in 400d": {400,
 			refusal("expiresIn", "invalid_parameter", "must be at most 365d"), "", usageError},
+		"reviews record a --outcome closed --set salary=1": {200, `{"record":{"id":"a"}}`, "", usageError},
 	} {
 		t.Run(line, func(t *testing.T) {
 			service(t, max(c.status, 200), "application/json", c.body)
@@ -239,6 +242,7 @@ func TestCompletion(t *testing.T) {
 		"reviews due --output |":     "table text csv json",
 		"up --seed |":                "sample none",
 		"accounts grant acc |":       "free developer commercial",
+		"reviews record --outcome |": "verified closed needs-review",
 		"listings list --status |":   "verified unverified stale needs-review",
 		"keys re|":                   "requests revoke",
 		"keys revoke |":              "key_1",

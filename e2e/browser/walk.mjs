@@ -58,7 +58,7 @@ try {
   const recovery = await page.locator('.codes code').allTextContents()
   assert.equal(recovery.length, 10)
   const downloading = page.waitForEvent('download')
-  await page.getByRole('button', { name: 'Download as a text file' }).click()
+  await page.getByRole('link', { name: 'Download as a text file' }).click()
   const file = await readFile(await (await downloading).path(), 'utf8')
   for (const one of recovery) assert.ok(file.includes(one), file)
   await follow('I saved my codes')

@@ -54,7 +54,7 @@ func (w *world) config() certificate.ServerConfig {
 	return certificate.ServerConfig{CertFile: w.file("tls.crt"), KeyFile: w.file("tls.key")}
 }
 
-func (w *world) open() *certificate.Server {
+func (w *world) open() func(net.Listener) net.Listener {
 	w.t.Helper()
 	s, err := certificate.OpenServer(w.config(), func() time.Time { return w.now },
 		slog.New(slog.NewTextHandler(&w.log, nil)), w.registry)
@@ -79,11 +79,11 @@ func (w *world) overdue() float64 {
 func (w *world) logged(text string) int { return strings.Count(w.log.String(), text) }
 
 // presented returns the end of the certificate that a new connection gets.
-func (w *world) presented(s *certificate.Server) time.Time {
+func (w *world) presented(withTLS func(net.Listener) net.Listener) time.Time {
 	w.t.Helper()
 	plain, err := new(net.ListenConfig).Listen(w.t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(w.t, err)
-	ln := s.Listen(plain)
+	ln := withTLS(plain)
 	defer ln.Close()
 	done := make(chan error, 1)
 	go func() {
@@ -118,30 +118,6 @@ func TestChangedCertificateIsPresentedWithin10Seconds(t *testing.T) {
 	n, err := testutil.GatherAndCount(w.registry, "tls_certificate_expiry_timestamp_seconds")
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
-}
-
-// TestKubernetesReplacementIsReread replaces the files as the kubelet does: a symbolic link to a
-// folder moves.
-func TestKubernetesReplacementIsReread(t *testing.T) {
-	w := newWorld(t)
-	project := func(folder string, lifetime time.Duration) {
-		parent := w.dir
-		w.dir = filepath.Join(parent, folder)
-		require.NoError(t, os.Mkdir(w.dir, 0o700))
-		w.issue(lifetime)
-		w.dir = parent
-		require.NoError(t, os.Symlink(folder, w.file("..tmp")))
-		require.NoError(t, os.Rename(w.file("..tmp"), w.file("..data")))
-	}
-	project("..first", 24*time.Hour)
-	require.NoError(t, os.Symlink("..data/tls.crt", w.file("tls.crt")))
-	require.NoError(t, os.Symlink("..data/tls.key", w.file("tls.key")))
-	s := w.open()
-	first := w.presented(s)
-	project("..second", 48*time.Hour)
-	require.NoError(t, os.RemoveAll(w.file("..first")))
-	w.now = w.now.Add(10 * time.Second)
-	require.Equal(t, first.Add(24*time.Hour), w.presented(s))
 }
 
 func TestUnreadableCertificateKeepsThePreviousOne(t *testing.T) {

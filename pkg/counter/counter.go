@@ -6,9 +6,8 @@
 //	                           ServiceField, BaseField and LatestField
 //	{oda}:changed:2026-11-20   set: fields of the day's hash that grew since authquota copied them
 //	                           to its ledger
-//	{oda}:restore:2026-11-20   hash: the counters of a lost day while authquota restores them;
+//	{oda}:restore:2026-11-20:… hash: the counters of a lost day while authquota restores them;
 //	                           renamed when complete
-//	{oda}:restorer:2026-11-20  the process that restores them
 //	{oda}:minute:acc_...       list: admission times of one account in microseconds since 1970,
 //	                           newest first
 //	{oda}:clock                hash: correction of the Redis clock after a step, see clock.lua of
@@ -84,11 +83,9 @@ const (
 // Day returns the key of the counters of one UTC day, in the format of DayOf.
 func Day(day string) string { return Tag + ":day:" + day }
 
-// Restore returns the key of the counters of a day while they are restored from the ledger.
-func Restore(day string) string { return Tag + ":restore:" + day }
-
-// Restorer returns the key with the process that restores the counters of a day.
-func Restorer(day string) string { return Tag + ":restorer:" + day }
+// Restore returns the key of the counters of a day while a process restores them from the ledger. id
+// is of its attempt.
+func Restore(day, id string) string { return Tag + ":restore:" + day + ":" + id }
 
 // DayOf returns the UTC day of t, such as 2026-11-20.
 func DayOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }

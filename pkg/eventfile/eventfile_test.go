@@ -1,11 +1,9 @@
 package eventfile_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -141,43 +139,27 @@ func numbered(quote string, n int) (quotes []string) {
 	return quotes
 }
 
-func TestReadKeepsEveryQuoteOfAFact(t *testing.T) {
-	quotes := numbered(`{"fact":"countryEligibility","sourceUrl":"https://a.example/who","exact":"Open to residents `+
-		`of Canada"}`, 10)
-	file, err := eventfile.Read(strings.NewReader(reviewLine("verified",
-		`,"facts":`+apitest.WholeFacts(`{`+eligible+`}`)+
-			`,"sourceUrls":["https://a.example"],"evidence":{"quotes":[`+strings.Join(append(quotes, quotes[0]),
-			",")+`]}`)), now, api.MaxReported)
-	require.NoError(t, err)
-	require.Empty(t, file.Rejected)
-	require.Len(t, file.Lines[0].Evidence.Quotes, 10, "identical ones are merged")
-	require.Equal(t, "9: open to residents of Canada", file.Lines[0].Evidence.Quotes[9].Exact)
-}
-
 func TestReadAcceptsOnlyOutcomesOfTheCheckType(t *testing.T) {
 	all := []api.Outcome{api.OutcomeVerified, api.OutcomeReachable, api.OutcomeBlocked, api.OutcomeUnreachable,
 		api.OutcomeClosed, api.OutcomeNeedsReview}
-	allowed := map[api.CheckType]string{
-		api.FactualReview: "verified closed needs-review",
-		api.LinkCheck:     "reachable blocked unreachable closed needs-review",
-	}
-	evidence := map[api.CheckType]string{api.FactualReview: `,"sourceUrls":["https://a.example"],"facts":` +
+	more := map[api.CheckType]string{api.FactualReview: `,"sourceUrls":["https://a.example"],"facts":` +
 		apitest.WholeFacts(`{"remote":true}`)}
-	for kind, outcomes := range allowed {
+	for kind, want := range map[api.CheckType]string{
+		api.FactualReview: "[verified closed needs-review]",
+		api.LinkCheck:     "[reachable blocked unreachable closed needs-review]",
+	} {
+		var accepted []api.Outcome
 		for _, outcome := range all {
-			file, err := eventfile.Read(strings.NewReader(
-				`{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"`+string(kind)+`",`+
-					`"outcome":"`+string(outcome)+`"`+evidence[kind]+`}`), now, api.MaxReported)
+			line := strings.Replace(reviewLine(string(outcome), more[kind]), "review", string(kind), 1)
+			file, err := eventfile.Read(strings.NewReader(line), now, api.MaxReported)
 			require.NoError(t, err)
-			if strings.Contains(" "+outcomes+" ", " "+string(outcome)+" ") {
-				require.Empty(t, file.Rejected, "%s %s", kind, outcome)
-				require.Len(t, file.Lines, 1)
-			} else {
-				require.Empty(t, file.Lines)
-				require.Equal(t, apitest.Problems("outcome: must be one of "+strings.ReplaceAll(outcomes, " ",
-					", ")+"; \""+string(outcome)+"\" is none"), file.Rejected[0].Problems)
+			if len(file.Lines) == 1 {
+				accepted = append(accepted, outcome)
+				continue
 			}
+			require.Contains(t, file.Rejected[0].Problems[0].String(), "outcome: must be one of")
 		}
+		require.Equal(t, want, fmt.Sprint(accepted))
 	}
 }
 
@@ -235,12 +217,6 @@ func TestReadReportsEveryProblem(t *testing.T) {
 				ID: c.slug, Problems: c.problems}}}}, file)
 		})
 	}
-}
-
-func TestReadReturnsReadError(t *testing.T) {
-	broken := errors.New("cut off")
-	_, err := eventfile.Read(iotest.ErrReader(broken), now, api.MaxReported)
-	require.ErrorIs(t, err, broken)
 }
 
 func TestReadLimitsTheSizeOfAnEvent(t *testing.T) {

@@ -22,12 +22,3 @@ func (from Cursor) Move(tx *gorm.DB, to Cursor) (moved bool, err error) {
 		to.Position, to.Mark, to.Restarted, from.Position, from.Mark, from.Restarted)
 	return done.RowsAffected > 0, done.Error
 }
-
-// Start is the cursor of a copy that starts over.
-var Start = Cursor{Restarted: true}
-
-// Pruned returns the cursor of a copy without data from before it started over.
-func (from Cursor) Pruned() Cursor {
-	from.Restarted = false
-	return from
-}

@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -98,17 +99,16 @@ func parse(raw string) (after int64, mark string, wait time.Duration, err error)
 	if err != nil {
 		return 0, "", 0, err
 	}
-	if s, ok := values["after"]; ok {
-		if after, err = strconv.ParseInt(s, 10, 64); err != nil || after < 0 {
-			return 0, "", 0, problem.Invalid("after", "must be a sequence: an integer from 0")
-		}
+	position, err := values.Integer("after", 0, math.MaxInt, 0)
+	if err != nil {
+		return 0, "", 0, err
 	}
 	if s, ok := values["wait"]; ok {
 		if wait, err = time.ParseDuration(s); err != nil || wait < 0 || wait > maxWait {
 			return 0, "", 0, problem.Invalid("wait", "must be a duration from 0s to "+maxWait.String())
 		}
 	}
-	return after, values["mark"], wait, nil
+	return int64(position), values["mark"], wait, nil
 }
 
 // Copy keeps a copy of another service's changes up to date.
@@ -126,11 +126,11 @@ type Store[T any] interface {
 	Cursor(ctx context.Context) (Cursor, error)
 	// Save saves a page and moves the cursor, in one transaction.
 	Save(ctx context.Context, from Cursor, changes []T, to Cursor) error
-	// StartOver moves the cursor to the beginning, and sets the sequences of all data to 0.
-	StartOver(ctx context.Context, from Cursor) error
-	// Prune deletes the data from before the copy started over that was not replaced, and sets
-	// Restarted of the cursor to false. It is called when the copy is complete.
-	Prune(ctx context.Context, at Cursor) error
+	// StartOver moves the cursor, and sets the sequences of all data to 0.
+	StartOver(ctx context.Context, from, to Cursor) error
+	// Prune moves the cursor, and deletes the data from before the copy started over that was not
+	// replaced. It is called when the copy is complete.
+	Prune(ctx context.Context, from, to Cursor) error
 }
 
 // Follow pulls until ctx is done. It retries failures with backoff, and registers the feed's
@@ -182,7 +182,7 @@ func (c Copy[T]) pull(ctx context.Context, wait time.Duration) (int, error) {
 		return 0, err
 	}
 	if from == (Cursor{}) { // new or lost
-		return PageSize, c.Store.StartOver(ctx, from)
+		return PageSize, c.Store.StartOver(ctx, from, Cursor{Restarted: true})
 	}
 	var page Page[T]
 	query := url.Values{"after": {strconv.FormatInt(from.Position, 10)}, "wait": {wait.String()}}
@@ -193,7 +193,7 @@ func (c Copy[T]) pull(ctx context.Context, wait time.Duration) (int, error) {
 		return 0, err
 	}
 	if page.StartOver {
-		return PageSize, c.Store.StartOver(ctx, from)
+		return PageSize, c.Store.StartOver(ctx, from, Cursor{Restarted: true})
 	}
 	n := len(page.Changes)
 	to := Cursor{Position: from.Position, Mark: page.Mark, Restarted: from.Restarted}
@@ -209,7 +209,7 @@ func (c Copy[T]) pull(ctx context.Context, wait time.Duration) (int, error) {
 		}
 	}
 	if n < PageSize && to.Restarted {
-		return n, c.Store.Prune(ctx, to)
+		return n, c.Store.Prune(ctx, to, Cursor{Position: to.Position, Mark: to.Mark})
 	}
 	return n, nil
 }

@@ -128,18 +128,18 @@ func (c *copied) Save(_ context.Context, from feed.Cursor, page []int64, to feed
 	return nil
 }
 
-func (c *copied) StartOver(context.Context, feed.Cursor) error {
+func (c *copied) StartOver(_ context.Context, _, to feed.Cursor) error {
 	for change := range c.data {
 		c.data[change] = 0
 	}
-	c.cursor = feed.Start
+	c.cursor = to
 	return nil
 }
 
-func (c *copied) Prune(_ context.Context, at feed.Cursor) error {
-	if c.cursor == at {
+func (c *copied) Prune(_ context.Context, from, to feed.Cursor) error {
+	if c.cursor == from {
 		maps.DeleteFunc(c.data, func(_, sequence int64) bool { return sequence == 0 })
-		c.cursor = at.Pruned()
+		c.cursor = to
 	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -50,24 +49,6 @@ func names() *rapid.Generator[string] { return texts().Filter(accepted(api.Line)
 
 func filled() *rapid.Generator[string] { return texts().Filter(accepted(api.Lines)) }
 
-func maybe[T any](g *rapid.Generator[T]) *rapid.Generator[*T] {
-	return rapid.OneOf(rapid.Just[*T](nil), rapid.Map(g, func(v T) *T { return &v }))
-}
-
-var (
-	urls   = rapid.SampledFrom([]string{"https://a.example", "https://a.example/?q=1,2&x='y'", "http://b.example/%20#@"})
-	checks = rapid.SampledFrom([]api.CheckDate{"2026-01-02", "2026-01-02T03:04:05.5+01:00"})
-)
-
-// different reports whether no two sources have the same URL.
-func different(sources []api.Source) bool {
-	urls := map[string]bool{}
-	for _, s := range sources {
-		urls[s.URL] = true
-	}
-	return len(urls) == len(sources)
-}
-
 // compared returns a text in the form in which repeated ones are found.
 func compared(text string) string {
 	text, _ = api.Lines(text, 1000) // other texts are not drawn
@@ -77,75 +58,49 @@ func compared(text string) string {
 // single reports whether a text can be one language.
 func single(text string) bool { return !strings.ContainsAny(text, ",;/|\u037e") } // U+037E normalizes to a semicolon
 
-func randomFacts(t *rapid.T) api.Facts {
-	f := api.Facts{
-		Remote: maybe(rapid.Bool()).Draw(t, "remote"), DegreeRequired: maybe(rapid.Bool()).Draw(t, "degree"),
-		Languages:         rapid.SliceOfNDistinct(names().Filter(single), 0, 3, compared).Draw(t, "languages"),
-		Requirements:      rapid.SliceOfNDistinct(filled(), 0, 3, compared).Draw(t, "requirements"),
-		ApplicationStatus: rapid.SampledFrom([]api.ApplicationStatus{"", api.ApplicationOpen}).Draw(t, "application"),
-		ApplicationURL:    maybe(urls).Draw(t, "applicationUrl"),
+// omit sets a field to null or not.
+func omit[T any](t *rapid.T, field **T) {
+	if rapid.Bool().Draw(t, "omit") {
+		*field = nil
 	}
-	if rapid.Bool().Draw(t, "eligible") {
-		f.CountryEligibility = []api.CountryEligibility{{
-			Country: "CA", Status: api.Eligible, AllRegions: maybe(rapid.Just(false)).Draw(t, "allRegions"),
-			IncludedRegions: []string{"ON"},
-			SourceURLs:      rapid.SliceOfNDistinct(urls, 1, 2, rapid.ID).Draw(t, "evidence"), Note: texts().Draw(t, "note"),
-		}, {Country: "US", Status: api.EligibilityUnknown}}
-		f.RiskIndicators = []api.RiskIndicator{{Code: names().Draw(t, "code"), Note: texts().Draw(t, "risk"),
-			SourceURL: "https://risk.example"}}
-	}
-	if rapid.Bool().Draw(t, "paid") {
-		low := float64(rapid.Int64Range(0, 1e9).Draw(t, "minimum")) / float64(rapid.SampledFrom([]int{1, 10, 1000,
-			10_000_000}).Draw(t, "decimals"))
-		f.Pay = &api.Pay{Minimum: low, Maximum: low * 2, Currency: "CAD", Unit: api.PerTask, SourceURL: "https://pay.example"}
-	}
-	f.Complete()
-	return f
 }
 
-func randomProfile(t *rapid.T) *api.Profile {
-	if rapid.Bool().Draw(t, "no profile") {
-		return nil
+// randomLine returns full with other texts, and without some of its fields.
+func randomLine(t *rapid.T) (l listingfile.Line) {
+	require.NoError(t, json.Unmarshal([]byte(full), &l))
+	facts, profile := l.Facts, l.CompanyProfile
+	facts.Complete()
+	country, risk, publisher := &facts.CountryEligibility[0], &facts.RiskIndicators[0], &profile.ExperienceSources[0]
+	for _, text := range []*string{&l.Overview, &l.StartingCost, &l.WorkModel, &l.Curation.Contact, &l.Curation.Notes,
+		&country.Note, &risk.Note, &profile.EvidenceAssessment.Note} {
+		*text = texts().Draw(t, "text")
 	}
-	p := &api.Profile{ExperienceSources: []api.ExperienceSource{}}
-	if rapid.Bool().Draw(t, "bio") {
-		p.Bio = &api.ProfileText{Text: filled().Draw(t, "text"), SourceURL: "https://bio.example", CheckedAt: checks.Draw(t,
-			"bio")}
+	for _, name := range []*string{&l.Company.Name, l.Subcategory, &risk.Code, &publisher.Publisher} {
+		*name = names().Draw(t, "name")
 	}
-	if rapid.Bool().Draw(t, "year") {
-		p.FoundedYear = &api.ProfileYear{Value: 1999, SourceURL: "https://year.example", CheckedAt: checks.Draw(t, "year")}
-	}
-	if rapid.Bool().Draw(t, "assessed") {
-		p.EvidenceAssessment = &api.Assessment{Level: api.Limited, Note: texts().Draw(t, "assessment"),
-			CheckedAt: checks.Draw(t, "assessed")}
-	}
-	if rapid.Bool().Draw(t, "experience") {
-		p.ExperienceSources = []api.ExperienceSource{{
-			URL: "https://e.example", Publisher: names().Draw(t, "publisher"), Kind: api.Ratings, ReviewerGroup: api.Workers,
-			Rating: &api.Rating{Value: 3.5, Best: 5, Worst: 1, Count: 7}, CheckedAt: checks.Draw(t, "experience"),
-		}}
-	}
-	return p
-}
-
-func randomLine(t *rapid.T) listingfile.Line {
-	l := listingfile.Line{Listing: listingfile.Listing{
-		ID: rapid.StringMatching(`[a-z0-9]{1,8}(-[a-z0-9]{1,4})?`).Draw(t, "id"), Platform: api.Platform{
-			Company: api.Company{Name: names().Draw(t, "name"), Website: "https://a.example"}, ApplicationURL: urls.Draw(t,
-				"apply"), Category: api.Sell,
-			Subcategory: maybe(names()).Draw(t, "subcategory"), Summary: filled().Draw(t, "summary"), Overview: texts().Draw(t,
-				"overview"),
-			StartingCost: texts().Draw(t, "cost"), WorkModel: texts().Draw(t, "model"),
-		}, PublishedAt: maybe(rapid.Just(now.Add(-123456*time.Microsecond))).Draw(t, "published"),
-		Facts: maybe(rapid.Custom(randomFacts)).Draw(t, "facts"), CompanyProfile: randomProfile(t),
-		Sources: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) api.Source {
-			return api.Source{URL: urls.Draw(t, "source"), CheckedAt: maybe(checks).Draw(t, "checked")}
-		}), 1, 3).Filter(different).Draw(t, "sources"),
-	}, Visibility: rapid.SampledFrom([]listingfile.Visibility{"", listingfile.Private, listingfile.Published,
-		listingfile.Withdrawn}).Draw(t, "visibility")}
-	if rapid.Bool().Draw(t, "noted") {
-		l.Curation = &api.Curation{Contact: texts().Draw(t, "contact"), Notes: texts().Draw(t, "notes")}
-	}
+	l.Summary, profile.Bio.Text = filled().Draw(t, "summary"), filled().Draw(t, "bio")
+	facts.Languages = rapid.SliceOfNDistinct(names().Filter(single), 0, 3, compared).Draw(t, "languages")
+	facts.Requirements = rapid.SliceOfNDistinct(filled(), 0, 3, compared).Draw(t, "requirements")
+	facts.Pay.Minimum = float64(rapid.Int64Range(0, 1e9).Draw(t, "minimum")) /
+		float64(rapid.SampledFrom([]int{1, 10, 1000, 10_000_000}).Draw(t, "decimals"))
+	facts.Pay.Maximum = facts.Pay.Minimum * 2
+	l.Sources[0].URL = rapid.SampledFrom([]string{"https://a.example/?q=1,2&x='y'", "http://b.example/%20#@"}).Draw(t, "url")
+	l.ID = rapid.StringMatching(`[a-z0-9]{1,8}(-[a-z0-9]{1,4})?`).Draw(t, "id")
+	l.Visibility = rapid.SampledFrom([]listingfile.Visibility{"", listingfile.Private, listingfile.Withdrawn}).
+		Draw(t, "visibility")
+	omit(t, &l.Sources[0].CheckedAt)
+	omit(t, &country.AllRegions)
+	omit(t, &facts.Remote)
+	omit(t, &facts.Pay)
+	omit(t, &facts.ApplicationURL)
+	omit(t, &profile.Bio)
+	omit(t, &profile.FoundedYear)
+	omit(t, &profile.EvidenceAssessment)
+	omit(t, &l.PublishedAt)
+	omit(t, &l.Subcategory)
+	omit(t, &l.Facts)
+	omit(t, &l.CompanyProfile)
+	omit(t, &l.Curation)
 	return l
 }
 

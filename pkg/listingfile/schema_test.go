@@ -3,11 +3,9 @@ package listingfile_test
 import (
 	"bytes"
 	"encoding/json"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
@@ -116,87 +114,4 @@ func TestSchemaAcceptsValidLines(t *testing.T) {
 	}
 	visit(line)
 	require.Greater(t, taken, 100)
-}
-
-// TestSchemaHasTheFieldsOfTheTypes compares every object of the schema with its Go type, in both
-// directions.
-func TestSchemaHasTheFieldsOfTheTypes(t *testing.T) {
-	var root map[string]any
-	require.NoError(t, json.Unmarshal(listingfile.Schema, &root))
-	c := comparison{t, root["$defs"].(map[string]any), map[string]bool{"listing": true, "header": true}}
-	c.same("line", reflect.TypeFor[listingfile.Line](), c.defs["listing"].(map[string]any))
-	c.same("header", reflect.TypeFor[listingfile.Header](), c.defs["header"].(map[string]any))
-	for name := range c.defs {
-		require.True(t, c.used[name], "$defs/%s is unused", name)
-	}
-}
-
-type comparison struct {
-	t    *testing.T
-	defs map[string]any
-	used map[string]bool
-}
-
-func (c comparison) resolve(s map[string]any) map[string]any {
-	ref, ok := s["$ref"].(string)
-	if !ok {
-		return s
-	}
-	name := strings.TrimPrefix(ref, "#/$defs/")
-	c.used[name] = true
-	return c.resolve(c.defs[name].(map[string]any))
-}
-
-func (c comparison) same(at string, goType reflect.Type, s map[string]any) {
-	t := c.t
-	s = c.resolve(s)
-	if choice, ok := s["anyOf"].([]any); ok {
-		require.Equal(t, reflect.Pointer, goType.Kind(), at)
-		require.Equal(t, map[string]any{"type": "null"}, choice[1], at)
-		goType, s = goType.Elem(), c.resolve(choice[0].(map[string]any))
-	} else if goType.Kind() == reflect.Pointer {
-		require.Equal(t, []any{"boolean", "null"}, s["type"], at)
-		require.Equal(t, reflect.Bool, goType.Elem().Kind(), at)
-		return
-	}
-	switch {
-	case s["enum"] != nil || s["const"] != nil: // the other tests check the values
-	case goType == reflect.TypeFor[time.Time](), goType.Kind() == reflect.String:
-		require.Equal(t, "string", s["type"], at)
-	case goType.Kind() == reflect.Bool:
-		require.Equal(t, "boolean", s["type"], at)
-	case goType.Kind() == reflect.Float64:
-		require.Equal(t, "number", s["type"], at)
-	case goType.Kind() == reflect.Int:
-		require.Equal(t, "integer", s["type"], at)
-	case goType.Kind() == reflect.Slice:
-		require.Equal(t, "array", s["type"], at)
-		c.same(at+"[]", goType.Elem(), s["items"].(map[string]any))
-	default:
-		require.Equal(t, reflect.Struct, goType.Kind(), at)
-		c.object(at, goType, s)
-	}
-}
-
-func (c comparison) object(at string, goType reflect.Type, s map[string]any) {
-	t := c.t
-	require.Equal(t, "object", s["type"], at)
-	require.Equal(t, false, s["additionalProperties"], at)
-	properties := s["properties"].(map[string]any)
-	fields := map[string]bool{}
-	for _, f := range reflect.VisibleFields(goType) {
-		if f.Anonymous {
-			continue
-		}
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name == "-" {
-			continue
-		}
-		fields[name] = true
-		require.Contains(t, properties, name, at)
-		c.same(at+"."+name, f.Type, properties[name].(map[string]any))
-	}
-	for name := range properties {
-		require.True(t, fields[name], "%s.%s is in the schema alone", at, name)
-	}
 }

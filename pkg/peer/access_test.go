@@ -82,7 +82,7 @@ func TestReadinessChecksTheToken(t *testing.T) {
 	}
 	require.NoError(t, check(secret("n"), peer.Gateway))
 	require.NoError(t, check(secret("o"), peer.Gateway))
-	require.Equal(t, peer.TokenError{Caller: peer.Gateway, Peer: peer.History}, check(secret("x"), peer.Gateway))
+	require.Equal(t, peer.RejectedToken(peer.Gateway, peer.History), check(secret("x"), peer.Gateway))
 	require.EqualError(t, check(secret("c"), peer.Gateway),
 		"the token of gateway is rejected: compare history:... in OPPORTUNITY_PEER_TOKENS of gateway with gateway:... in "+
 			"OPPORTUNITY_CALLER_TOKENS of history",

@@ -54,31 +54,29 @@ func (c *Client) Get(ctx context.Context, path string, out any) error {
 
 // Post posts in as JSON. Results are as for Get.
 func (c *Client) Post(ctx context.Context, path string, in, out any) error {
-	return c.send(ctx, http.MethodPost, path, in, out)
+	return c.do(ctx, http.MethodPost, path, in, out)
 }
 
 // Put puts in as JSON at path. Results are as for Get.
 func (c *Client) Put(ctx context.Context, path string, in, out any) error {
-	return c.send(ctx, http.MethodPut, path, in, out)
+	return c.do(ctx, http.MethodPut, path, in, out)
 }
 
-func (c *Client) send(ctx context.Context, method, path string, in, out any) error {
-	body, err := json.Marshal(in)
-	if err != nil {
-		return err
+func (c *Client) do(ctx context.Context, method, path string, in, out any) error {
+	var body []byte
+	header := http.Header{"Authorization": {"Bearer " + c.token}}
+	if in != nil {
+		var err error
+		if body, err = json.Marshal(in); err != nil {
+			return err
+		}
+		header.Set("Content-Type", "application/json")
 	}
-	return c.do(ctx, method, path, body, out)
-}
-
-func (c *Client) do(ctx context.Context, method, path string, body []byte, out any) error {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Authorization", "Bearer "+c.token)
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
+	req.Header = header
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return problem.Unavailable(err)
@@ -123,52 +121,49 @@ type FaultError struct{ Faults []string }
 
 func (e *FaultError) Error() string { return strings.Join(e.Faults, ", ") }
 
-// TokenError means that one service does not accept the token of another.
-type TokenError struct{ Caller, Peer string }
-
-func (e TokenError) Error() string {
-	return fmt.Sprintf("the token of %s is rejected: compare %s:... in %s of %[1]s with %[1]s:... in %[4]s of %[2]s",
-		e.Caller, e.Peer, peerSetting, callerSetting)
+// SettingsError means that the settings of two services contradict each other: one rejects the token
+// of the other, or they do not agree on TLS. Its text says what to compare.
+type SettingsError struct {
+	Token bool // it is about the token, not about TLS
+	text  string
 }
 
-// TLSError means that one service cannot use TLS with another, or the other requires it.
-type TLSError struct {
-	Caller, Peer string
-	Err          error
+func (e SettingsError) Error() string { return e.text }
+
+// RejectedToken returns the error about a service that does not accept the token of caller.
+func RejectedToken(caller, peer string) SettingsError {
+	return SettingsError{true, fmt.Sprintf("the token of %s is rejected: compare %s:... in %s of %[1]s with %[1]s:... in "+
+		"%[4]s of %[2]s", caller, peer, peerSetting, callerSetting)}
 }
 
-func (e TLSError) Error() string {
+// tlsFault returns what is wrong between two services that cannot use TLS with each other, or "" if
+// err has another cause.
+func tlsFault(caller, peer string, err error) string {
 	var invalid *tls.CertificateVerificationError
 	var unknown x509.UnknownAuthorityError
 	switch {
-	case errors.As(e.Err, &unknown):
+	case errors.As(err, &unknown):
 		return fmt.Sprintf("%s does not trust the certificate of %s: compare OPPORTUNITY_PEER_CA_FILE of %[1]s with "+
-			"OPPORTUNITY_TLS_CERT_FILE of %[2]s: %v",
-			e.Caller, e.Peer, unknown)
-	case errors.As(e.Err, &invalid):
-		return fmt.Sprintf("%s rejects the certificate of %s: %v", e.Caller, e.Peer, invalid.Err)
-	case errors.Is(e.Err, errNeedsTLS):
-		return fmt.Sprintf("%s uses TLS: its URL in the settings of %s must begin with https", e.Peer, e.Caller)
+			"OPPORTUNITY_TLS_CERT_FILE of %[2]s: %v", caller, peer, unknown)
+	case errors.As(err, &invalid):
+		return fmt.Sprintf("%s rejects the certificate of %s: %v", caller, peer, invalid.Err)
+	case errors.Is(err, errNeedsTLS):
+		return fmt.Sprintf("%s uses TLS: its URL in the settings of %s must begin with https", peer, caller)
+	case errors.As(err, new(tls.RecordHeaderError)):
+		return fmt.Sprintf("%s does not use TLS, but its URL in the settings of %s begins with https: set "+
+			"OPPORTUNITY_TLS_CERT_FILE of %[1]s", peer, caller)
 	}
-	return fmt.Sprintf("%s does not use TLS, but its URL in the settings of %s begins with https: set "+
-		"OPPORTUNITY_TLS_CERT_FILE of %[1]s", e.Peer, e.Caller)
+	return ""
 }
 
-// Unwrap returns the error of the connection.
-func (e TLSError) Unwrap() error { return e.Err }
-
-// errNeedsTLS is the error of a plain HTTP request to a port with TLS.
-var errNeedsTLS = errors.New("plain HTTP request to a port with TLS")
+var (
+	errNeedsTLS      = errors.New("plain HTTP request to a port with TLS")
+	errTokenRejected = errors.New("token rejected")
+)
 
 // needsTLS is the body of net/http's response, with status 400, to a plain HTTP request to a port
 // with TLS.
 const needsTLS = "Client sent an HTTP request to an HTTPS server.\n"
-
-func isTLS(err error) bool {
-	var invalid *tls.CertificateVerificationError
-	var header tls.RecordHeaderError
-	return errors.As(err, &invalid) || errors.As(err, &header) || errors.Is(err, errNeedsTLS)
-}
 
 const (
 	readyPath       = "/readyz"
@@ -178,32 +173,33 @@ const (
 // CheckReady returns an error unless the service at base is ready: a *NotReadyError if it responds.
 // Faults are ignored.
 func CheckReady(ctx context.Context, base string) error {
-	err := checkReady(ctx, base, readyPath, "", nil, nil)
+	err := checkReady(ctx, base, readyPath, "", nil)
 	if fault := new(FaultError); errors.As(err, &fault) {
 		return nil
 	}
 	return err
 }
 
-// CheckReady is like the function CheckReady, and returns a TokenError unless the service to at
-// base accepts the token of the service from, a TLSError, or a *FaultError. roots are as for
+// CheckReady is like the function CheckReady, and returns a SettingsError unless the service to at
+// base accepts the token of the service from and agrees on TLS, or a *FaultError. roots are as for
 // NewTransport.
 func (t Tokens) CheckReady(ctx context.Context, from, to, base string, roots func() *x509.CertPool) error {
-	err := checkReady(ctx, base, readyPath+"?"+callerParameter+"="+from, t.For(to), TokenError{from, to}, roots)
-	var rejected TokenError
-	var fault *FaultError
+	err := checkReady(ctx, base, readyPath+"?"+callerParameter+"="+from, t.For(to), roots)
+	if text := tlsFault(from, to, err); text != "" {
+		return SettingsError{text: text}
+	}
 	switch {
-	case isTLS(err):
-		return TLSError{from, to, err}
-	case err == nil, errors.As(err, &rejected), errors.As(err, &fault):
+	case errors.Is(err, errTokenRejected):
+		return RejectedToken(from, to)
+	case err == nil, errors.As(err, new(*FaultError)):
 		return err
 	}
 	return fmt.Errorf("%s: %w", to, err)
 }
 
-// checkReady returns rejected if the response is 401, and a *FaultError if the service is ready but
-// has faults.
-func checkReady(ctx context.Context, base, path, token string, rejected error, roots func() *x509.CertPool) error {
+// checkReady returns errTokenRejected if the response to a token is 401, and a *FaultError if the
+// service is ready but has faults.
+func checkReady(ctx context.Context, base, path, token string, roots func() *x509.CertPool) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
 	if err != nil {
 		return err
@@ -218,8 +214,8 @@ func checkReady(ctx context.Context, base, path, token string, rejected error, r
 		return fmt.Errorf("%s: %w", base, err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusUnauthorized && rejected != nil {
-		return rejected
+	if resp.StatusCode == http.StatusUnauthorized && token != "" {
+		return errTokenRejected
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	if err != nil {

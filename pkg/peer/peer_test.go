@@ -112,7 +112,7 @@ func TestFailedHandshakeNamesBothServices(t *testing.T) {
 			"history uses TLS: its URL in the settings of catalog must begin with https"},
 	} {
 		err := check(c.url, c.pool)
-		require.ErrorAs(t, err, new(peer.TLSError), c.url)
+		require.ErrorAs(t, err, new(peer.SettingsError), c.url)
 		require.ErrorContains(t, err, c.message)
 	}
 }

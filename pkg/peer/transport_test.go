@@ -2,7 +2,6 @@ package peer
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -270,20 +268,6 @@ func TestReadsAreRepeatedOnceOnAnotherConnection(t *testing.T) {
 			require.Equal(t, int64(c.requests), requests.Load())
 		})
 	}
-	t.Run("refused", func(t *testing.T) {
-		url, _ := wire(t, answers)
-		transport := newTransport(t, 0)
-		connections, dials := transport.connections.Load(), 0
-		dial := connections.DialContext
-		connections.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-			if dials++; dials == 1 {
-				return nil, syscall.ECONNREFUSED
-			}
-			return dial(ctx, network, address)
-		}
-		_, err := send(t, transport, http.MethodGet, url, "")
-		require.NoError(t, err)
-	})
 }
 
 func TestRequestGetsAnID(t *testing.T) {

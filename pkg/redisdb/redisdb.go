@@ -19,7 +19,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
-	"github.com/redis/go-redis/v9/maintnotifications"
 	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
@@ -47,29 +46,29 @@ type Config struct {
 // Validate returns an error if the URL is invalid, or if it uses other machines without TLS and
 // AllowPlaintext is not set. The error omits the URL, which may contain a password.
 func (c Config) Validate() error {
-	_, err := c.server()
+	_, err := c.options()
 	return err
 }
 
-func (c Config) server() (server, error) {
-	s, err := parse(c.URL)
-	if err == nil && !c.AllowPlaintext && s.plaintext() {
+func (c Config) options() (*redis.UniversalOptions, error) {
+	o, err := parse(c.URL)
+	if err == nil && !c.AllowPlaintext && plaintext(o) {
 		err = errors.New("OPPORTUNITY_REDIS_URL is without TLS: use rediss:// or rediss+sentinel://, " +
 			"or for development set OPPORTUNITY_ALLOW_PLAINTEXT_STORES=true")
 	}
-	return s, err
+	return o, err
 }
 
 // Open creates a client. It does not connect yet, so a service can start before its Redis.
 func Open(cfg Config, tel *telemetry.Telemetry) (*redis.Client, error) {
-	server, err := cfg.server()
+	options, err := cfg.options()
 	if err != nil {
 		return nil, err
 	}
 	logging.Disable() // the library would also print the errors that it returns to stderr
 	budget := cmp.Or(cfg.Budget, Budget)
 	p := newPrimary(cfg.OnNewPrimary, tel)
-	client := server.open(budget, p.connected)
+	client := connect(options, budget, p.connected)
 	client.AddHook(hook{budget, func(ctx context.Context, command string) (context.Context, trace.Span) {
 		return StartSpan(ctx, tel.Tracer, client, command)
 	}, newDurations(tel.Registry)})
@@ -82,26 +81,9 @@ func (c Config) Check(ctx context.Context, client *redis.Client) error {
 	if err == nil {
 		return nil
 	}
-	s, _ := c.server() // valid: there is a client
-	return fmt.Errorf("redis: %s: %w", strings.Join(s.addresses(), ", "), err)
+	o, _ := c.options() // valid: there is a client
+	return fmt.Errorf("redis: %s: %w", strings.Join(o.Addrs, ", "), err)
 }
-
-// failFast replaces defaults that cost seconds during a Redis outage: up to four attempts per
-// command and five dials per attempt, with their own pauses and timeouts, regardless of the
-// context's deadline.
-func failFast(o *redis.Options, budget time.Duration) {
-	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
-	o.DialTimeout, o.PoolTimeout, o.ReadTimeout, o.WriteTimeout = budget, budget, budget, budget
-	// Bursts must not queue for connections. Pipelines share the pool. No connection is opened
-	// before it is needed; see dialed.
-	o.PoolSize, o.PipelinePoolSize = poolSize, -1
-	// The embedded server supports neither CLIENT SETINFO nor the maintenance handshake, and they
-	// are not needed.
-	o.DisableIdentity = true
-	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-}
-
-const poolSize = 64
 
 // hook limits each command to budget, measures its duration, and traces it if it belongs to a
 // recorded request. Spans have the command's name, not its arguments. Commands of background loops
@@ -156,26 +138,18 @@ func (h hook) within(ctx context.Context, name string, run func(context.Context)
 		ctx, cancel = context.WithTimeout(ctx, h.budget)
 		defer cancel()
 	}
-	ctx, span := h.span(ctx, name)
-	err := h.timed(ctx, name, run)
-	if failed(err) {
-		telemetry.End(span, err)
-	} else {
-		span.End()
-	}
-	return err
-}
-
-func (h hook) timed(ctx context.Context, name string, run func(context.Context) error) error {
 	// Both exist from the first command on: rate() ignores the first increment of a new series.
 	answered, unanswered := h.durations.WithLabelValues(name, "answered"), h.durations.WithLabelValues(name, "failed")
+	ctx, span := h.span(ctx, name)
 	start := time.Now()
 	err := run(ctx)
-	outcome := answered
-	if failed(err) {
-		outcome = unanswered
+	if took := time.Since(start).Seconds(); failed(err) {
+		unanswered.Observe(took)
+		telemetry.End(span, err)
+	} else {
+		answered.Observe(took)
+		span.End()
 	}
-	outcome.Observe(time.Since(start).Seconds())
 	return err
 }
 

@@ -13,46 +13,40 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"opportunity.internal/pkg/api"
 )
 
-// server holds the options of a URL: one Redis, or the primary that Sentinels name. Exactly one of
-// the two is set.
-type server struct {
-	single   *redis.Options
-	failover *redis.FailoverOptions
-}
-
-// parse returns the server of a URL. Its errors quote nothing, because even a part of a malformed
-// URL may be from the password.
-func parse(text string) (server, error) {
+// parse returns the options of a URL: of one Redis, or of Sentinels that name its primary. Its errors
+// quote nothing, because even a part of a malformed URL may be from the password.
+func parse(text string) (*redis.UniversalOptions, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return server{}, errors.New("OPPORTUNITY_REDIS_URL is not a URL: percent-encode special characters of the " +
+		return nil, errors.New("OPPORTUNITY_REDIS_URL is not a URL: percent-encode special characters of the " +
 			"password, such as %2F for /")
 	}
 	switch u.Scheme {
 	case "redis", "rediss":
 		o, err := redis.ParseURL(text)
 		if n, wrong := strconv.ParseUint(cmp.Or(u.Port(), "6379"), 10, 16); err != nil || wrong != nil || n == 0 {
-			return server{}, errors.New("OPPORTUNITY_REDIS_URL must be redis://[user:password@]host:port[/number], or the " +
+			return nil, errors.New("OPPORTUNITY_REDIS_URL must be redis://[user:password@]host:port[/number], or the " +
 				"same with rediss://")
 		}
-		return server{single: o}, nil
+		return &redis.UniversalOptions{Addrs: []string{o.Addr}, DB: o.DB, Username: o.Username, Password: o.Password,
+			TLSConfig: o.TLSConfig}, nil
 	case "redis+sentinel", "rediss+sentinel":
-		o, err := parseSentinel(u)
-		return server{failover: o}, err
+		return parseSentinel(u)
 	}
-	return server{}, errors.New("OPPORTUNITY_REDIS_URL must begin with redis://, rediss://, redis+sentinel:// or " +
+	return nil, errors.New("OPPORTUNITY_REDIS_URL must begin with redis://, rediss://, redis+sentinel:// or " +
 		"rediss+sentinel://")
 }
 
 // sentinelPort is the port of a Sentinel whose address has none.
 const sentinelPort = "26379"
 
-func parseSentinel(u *url.URL) (*redis.FailoverOptions, error) {
-	o := &redis.FailoverOptions{Username: u.User.Username()}
+func parseSentinel(u *url.URL) (*redis.UniversalOptions, error) {
+	o := &redis.UniversalOptions{Username: u.User.Username()}
 	o.Password, _ = u.User.Password()
 	for host := range strings.SplitSeq(u.Host, ",") {
 		name, port, err := net.SplitHostPort(host)
@@ -64,7 +58,7 @@ func parseSentinel(u *url.URL) (*redis.FailoverOptions, error) {
 			return nil, errors.New("OPPORTUNITY_REDIS_URL has an invalid address of a Sentinel: use " +
 				"host:port,host:port,host:port")
 		}
-		o.SentinelAddrs = append(o.SentinelAddrs, net.JoinHostPort(name, port))
+		o.Addrs = append(o.Addrs, net.JoinHostPort(name, port))
 	}
 	name, number, numbered := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
 	if name == "" {
@@ -97,41 +91,39 @@ func parseSentinel(u *url.URL) (*redis.FailoverOptions, error) {
 	return o, nil
 }
 
-func (s server) plaintext() bool {
-	var config *tls.Config
-	if s.single != nil {
-		config = s.single.TLSConfig
-	} else {
-		config = s.failover.TLSConfig
-	}
-	return config == nil && slices.ContainsFunc(s.addresses(), func(address string) bool {
+func plaintext(o *redis.UniversalOptions) bool {
+	return o.TLSConfig == nil && slices.ContainsFunc(o.Addrs, func(address string) bool {
 		host, _, err := net.SplitHostPort(address)
 		return err != nil || !api.IsLoopback(host)
 	})
 }
 
-func (s server) addresses() []string {
-	if s.single != nil {
-		return []string{s.single.Addr}
-	}
-	return s.failover.SentinelAddrs
-}
+const poolSize = 64
 
-func (s server) open(budget time.Duration, connected func(context.Context, *redis.Conn) error) *redis.Client {
-	if s.single != nil {
-		failFast(s.single, budget)
-		s.single.OnConnect = connected
-		return redis.NewClient(s.single)
+// connect creates a client, with other values for defaults that cost seconds during a Redis outage:
+// up to four attempts per command and five dials per attempt, with their own pauses and timeouts,
+// regardless of the context's deadline.
+func connect(o *redis.UniversalOptions, budget time.Duration, connected func(context.Context, *redis.Conn) error,
+) *redis.Client {
+	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
+	o.DialTimeout, o.PoolTimeout, o.ReadTimeout, o.WriteTimeout = budget, budget, budget, budget
+	// Bursts must not queue for connections. Pipelines share the pool. No connection is opened
+	// before it is needed; see dialed.
+	o.PoolSize, o.PipelinePoolSize = poolSize, -1
+	// The embedded server supports neither CLIENT SETINFO nor the maintenance handshake, and they
+	// are not needed.
+	o.DisableIdentity = true
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	if o.MasterName == "" {
+		o.OnConnect = connected
+		return redis.NewClient(o.Simple())
 	}
 	// The library keeps asking the Sentinel that it asked before, and takes another one only if
 	// that fails before the dial that needs the address times out. Otherwise one Sentinel on a lost
 	// node stops all dials. So the steps of a dial take a quarter of the budget each.
-	o, step := s.failover, budget/4
-	o.Dialer = dialer(o.TLSConfig, step)
-	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
-	o.DialTimeout, o.PoolTimeout, o.ReadTimeout, o.WriteTimeout = budget, budget, step, step
-	o.PoolSize, o.PipelinePoolSize, o.DisableIdentity = poolSize, -1, true
-	client := redis.NewFailoverClient(o)
+	step := budget / 4
+	o.Dialer, o.ReadTimeout, o.WriteTimeout = dialer(o.TLSConfig, step), step, step
+	client := redis.NewFailoverClient(o.Failover())
 	// These options are for the primary, while o has them for the Sentinels as well. Nothing is
 	// connected yet.
 	own := client.Options()

@@ -8,8 +8,10 @@ import (
 	"maps"
 	"net"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -62,6 +64,17 @@ func (d Definition[C]) Main(ctx context.Context, lookup func(string) (string, bo
 		return err
 	}
 	return verb.Run(ctx, cfg, args)
+}
+
+// Command runs main with the environment and the arguments of the process, until SIGINT or SIGTERM.
+// After an error the exit code is 1.
+func Command(name string, main func(context.Context, func(string) (string, bool), []string) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := main(ctx, os.LookupEnv, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, name+":", err)
+		os.Exit(1)
+	}
 }
 
 var helpFlags = []string{"--help", "-h", "-help", "help"}

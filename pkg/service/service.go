@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -58,11 +57,11 @@ func (d Definition[C]) run(ctx context.Context, cfg C, before func(*Runtime)) er
 		if err := d.Start(r, cfg); err != nil {
 			return err
 		}
-		own, err := certificate.OpenServer(base.TLS, r.Now, r.Log, r.Registry)
+		withTLS, err := certificate.OpenServer(base.TLS, r.Now, r.Log, r.Registry)
 		if err != nil {
 			return err
 		}
-		return r.serve(ctx, base.Server, ports, own)
+		return r.serve(ctx, base.Server, ports, withTLS)
 	})
 }
 
@@ -93,7 +92,11 @@ const checkTime = 10 * time.Second
 // settingsOnly it connects to nothing, so it works before the first start.
 func (d Definition[C]) check(ctx context.Context, cfg C, settingsOnly bool) error {
 	base := d.Base(cfg)
-	if err := base.check(); err != nil || settingsOnly {
+	var invalid []error
+	for _, p := range append(base.Server.Ports(), base.Ports...) {
+		invalid = append(invalid, p.Validate())
+	}
+	if err := errors.Join(invalid...); err != nil || settingsOnly {
 		return err
 	}
 	return d.with(ctx, base, func(r *Runtime) error {
@@ -108,17 +111,6 @@ func (r *Runtime) checkDatabase(ctx context.Context) error {
 		return fmt.Errorf("database %s: %w", r.DB.Where, err)
 	}
 	return nil
-}
-
-func (b Base) check() error {
-	log, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
-	_, err1 := certificate.OpenRoots(b.Peers, time.Now, log, registry)
-	_, err2 := certificate.OpenServer(b.TLS, time.Now, log, registry)
-	errs := []error{err1, err2}
-	for _, p := range append(b.Server.Ports(), b.Ports...) {
-		errs = append(errs, p.Validate())
-	}
-	return errors.Join(errs...)
 }
 
 func (d Definition[C]) with(ctx context.Context, base Base, work func(*Runtime) error) error {

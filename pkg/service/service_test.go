@@ -208,27 +208,19 @@ func TestFailedRunIsNoSuccessOfItsLoop(t *testing.T) {
 			case runs <- struct{}{}:
 			case <-ctx.Done():
 			}
-			if failing.Load() {
-				return errors.New("no store")
-			}
-			return nil
+			return map[bool]error{true: errors.New("no store")}[failing.Load()]
 		}})
 		return nil
 	})
 	require.NoError(t, definition.Migrate(t.Context(), cfg))
 	s := run(t, cfg)
 	success := regexp.MustCompile(`background_loop_success_timestamp_seconds\{loop="copy"\} (\S+)`)
-	latest := func() string { return success.FindString(s.Metrics()) }
-	first := latest()
-	<-runs
-	<-runs // the first run is complete
-	second := latest()
-	require.NotEqual(t, first, second)
-	failing.Store(true)
-	<-runs
-	<-runs
-	before := latest()
-	<-runs
-	<-runs
-	require.Equal(t, before, latest())
+	after := func(fails bool) string {
+		failing.Store(fails)
+		<-runs
+		<-runs // the run before is complete
+		return success.FindString(s.Metrics())
+	}
+	require.NotEqual(t, after(false), after(false))
+	require.Equal(t, after(true), after(true))
 }

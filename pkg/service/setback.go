@@ -28,7 +28,12 @@ var errNotCompared = errors.New("database not compared with the marks that other
 func (r *Runtime) Guard(changes string, poll func(context.Context, *setback.Guard) error) *setback.Guard {
 	g := setback.New(r.name, setback.Store{DB: r.DB, Changes: changes}, r.Log, r.Registry)
 	var compared atomic.Bool
-	r.Ready.Add(api.SetBackCondition, func(context.Context) error { return g.Err() })
+	r.Ready.Add(api.SetBackCondition, func(context.Context) error {
+		if g.Err() != nil {
+			return setback.ErrSetBack
+		}
+		return nil
+	})
 	r.Ready.Add("comparison", func(context.Context) error {
 		if !compared.Load() {
 			return errNotCompared
@@ -58,7 +63,7 @@ func Feed[T any](g *setback.Guard, changes func(ctx context.Context, after int64
 			return m.String(), lost || !ok || err == nil && position > m.Sequence, err
 		},
 		Changes: func(ctx context.Context, after int64, limit int) ([]T, error) {
-			if err := g.Available(); err != nil {
+			if err := g.Err(); err != nil {
 				return nil, err
 			}
 			return changes(ctx, after, limit)

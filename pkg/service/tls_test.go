@@ -155,8 +155,7 @@ func TestServicePortAcceptsBoth(t *testing.T) {
 
 	e.write(t, "ca.crt", servicetest.NewCA(t).PEM())
 	e.clock.Advance(10 * time.Second)
-	var untrusted peer.TLSError
-	require.ErrorAs(t, e.own.CheckPeer(t.Context(), peer.History, e.url, peer.Tokens{}), &untrusted)
+	require.ErrorAs(t, e.own.CheckPeer(t.Context(), peer.History, e.url, peer.Tokens{}), new(peer.SettingsError))
 	require.Equal(t, http.StatusOK, servicetest.Send(t, http.MethodGet, e.URL, nil, nil).Status,
 		"after a handshake that failed")
 }

@@ -40,23 +40,14 @@ func New(name string, store Store, log *slog.Logger, registry prometheus.Registe
 	return g
 }
 
-// Err returns ErrSetBack while the database is set back.
+// Err returns an error (503) that wraps ErrSetBack while the database is set back.
 func (g *Guard) Err() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.lacks) > 0 {
-		return ErrSetBack
-	}
-	return nil
-}
-
-// Available returns an error (503) while the database is set back.
-func (g *Guard) Available() error {
-	err := g.Err()
-	if err == nil {
+	if len(g.lacks) == 0 {
 		return nil
 	}
-	e := problem.Unavailable(err)
+	e := problem.Unavailable(ErrSetBack)
 	e.Reported = true // by set
 	return e
 }
@@ -91,13 +82,10 @@ func (g *Guard) wake() {
 	g.moved = make(chan struct{})
 }
 
-// Poll compares the database with the newest mark that this process knows and with the claims of
-// all processes. Call it at the start and every second. It returns nil if the database is set back.
+// Poll verifies the newest mark that this process knows and the claims of all processes. Call it at
+// the start and every second.
 func (g *Guard) Poll(ctx context.Context) error {
 	_, _, err := g.Verify(ctx)
-	if g.Err() != nil {
-		return nil
-	}
 	return err
 }
 
@@ -140,7 +128,7 @@ func (g *Guard) Verify(ctx context.Context, marks ...string) (newest Mark, lost 
 		lost = lost || verdict == GivenUp && i < len(marks)
 	}
 	if g.set(ctx, lacks); len(lacks) > 0 {
-		return newest, lost, g.Available()
+		return newest, lost, g.Err()
 	}
 	g.Made(newest)
 	return newest, lost, nil
@@ -153,7 +141,7 @@ func (g *Guard) Claim(ctx context.Context, why string) error {
 		return err
 	}
 	g.set(ctx, []string{why})
-	return g.Available()
+	return g.Err()
 }
 
 // set sets what the database lacks, and logs the transitions.

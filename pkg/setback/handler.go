@@ -1,8 +1,8 @@
 package setback
 
 import (
-	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,16 +18,17 @@ const readyPath = "/readyz"
 // database is set back.
 func (g *Guard) Handler(next http.Handler, problems problem.Writer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		err := g.Available()
-		newest := Mark{}
-		if r.URL.Path == api.MarkPath {
-			newest, err = g.newest(r.Context(), r.URL.Query()["seen"])
+		err := g.Err()
+		newest, seen := g.Known(), r.URL.Query()["seen"]
+		if other := func(text string) bool { return text != newest.String() }; r.URL.Path == api.MarkPath &&
+			(newest == (Mark{}) || slices.ContainsFunc(seen, other)) { // Poll verifies the known one
+			newest, _, err = g.Verify(r.Context(), seen...)
 		}
 		switch {
 		case r.URL.Path == readyPath:
 			next.ServeHTTP(w, r)
 		case err != nil:
-			if e := problem.Of(err); g.Err() != nil && strings.HasPrefix(r.URL.Path, "/operator/") {
+			if e := problem.Of(err); errors.Is(err, ErrSetBack) && strings.HasPrefix(r.URL.Path, "/operator/") {
 				e.Message = "The database of this service was set back. Nothing is served or changed until you decide: see the " +
 					"runbook OpportunityStoreSetBack."
 				err = e
@@ -40,15 +41,4 @@ func (g *Guard) Handler(next http.Handler, problems problem.Writer) http.Handler
 			next.ServeHTTP(w, r)
 		}
 	})
-}
-
-// newest returns the newest mark that this process knows, and verifies those that it does not know:
-// Poll verifies its own.
-func (g *Guard) newest(ctx context.Context, seen []string) (Mark, error) {
-	known := g.Known()
-	if known != (Mark{}) && !slices.ContainsFunc(seen, func(text string) bool { return text != known.String() }) {
-		return known, g.Available()
-	}
-	newest, _, err := g.Verify(ctx, seen...)
-	return newest, err
 }

@@ -3,6 +3,7 @@ package setback
 import (
 	"context"
 	_ "embed" // the script
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -44,12 +45,8 @@ type Memory struct {
 // because it is unavailable or set back, both stay, and a Redis that lost its data gets the one in
 // memory.
 func (m *Memory) Exchange(ctx context.Context, stored string, reachable bool) error {
-	var seen []string
-	for _, text := range []string{m.seen, stored} {
-		if _, ok := Parse(text); ok && (len(seen) == 0 || seen[0] != text) {
-			seen = append(seen, text)
-		}
-	}
+	seen := slices.DeleteFunc(slices.Compact([]string{m.seen, stored}),
+		func(text string) bool { _, ok := Parse(text); return !ok })
 	newest, err := m.Verify(ctx, seen)
 	if _, ok := Parse(newest); err == nil && ok {
 		m.seen = newest

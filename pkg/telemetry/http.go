@@ -2,10 +2,8 @@ package telemetry
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"time"
@@ -68,40 +66,31 @@ const slow = time.Second
 // Handler wraps h. It gives every request a request id, a span that continues the caller's trace, a
 // log line and a metric. A valid request id from the caller is kept; a server with untrusted
 // callers must remove the header first.
-func (t *Telemetry) Handler(h http.Handler) http.Handler {
-	return t.handler(h, func(*observed, int, time.Duration) slog.Level { return slog.LevelInfo })
-}
+func (t *Telemetry) Handler(h http.Handler) http.Handler { return t.handler(h, false) }
 
 // InternalHandler is like Handler for a service behind the gateway, which logs each request under
-// the same id. peer.Transport accepts only responses with the id of their request. The log line has
-// level DEBUG if the status is below 400, or the caller disconnected, and the request took less
-// than a second or was a long poll.
-func (t *Telemetry) InternalHandler(h http.Handler) http.Handler {
-	return t.handler(h, func(o *observed, status int, took time.Duration) slog.Level {
-		if (status < http.StatusBadRequest || status == statusDisconnected) && (took < slow || o.waits) {
-			return slog.LevelDebug
-		}
-		return slog.LevelInfo
-	})
-}
+// the same id. peer.Transport accepts only responses with the id of their request. There is a span
+// only if the caller has one. The log line has level DEBUG if the status is below 400, or the caller
+// disconnected, and the request took less than a second or was a long poll.
+func (t *Telemetry) InternalHandler(h http.Handler) http.Handler { return t.handler(h, true) }
 
 // statusDisconnected is recorded, as nginx does, if the caller disconnected before it had the whole
 // response.
 const statusDisconnected = 499
 
-func (t *Telemetry) handler(h http.Handler, level func(o *observed, status int,
-	took time.Duration) slog.Level) http.Handler {
+func (t *Telemetry) handler(h http.Handler, internal bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		o := &observed{id: requestID(r), route: unmatched, recorder: recorder{ResponseWriter: w}}
 		ctx := context.WithValue(r.Context(), observedKey{}, o)
-		if r.Header["Traceparent"] != nil {
+		continued := r.Header["Traceparent"] != nil
+		if continued {
 			ctx = propagator.Extract(ctx, propagation.HeaderCarrier(r.Header))
 		}
-		if t.tracing && r.URL.Path == probePath {
-			ctx = trace.ContextWithSpanContext(ctx, unsampled())
+		span := trace.SpanFromContext(ctx) // records nothing
+		if t.tracing && (continued || !internal) && r.URL.Path != probePath {
+			ctx, span = t.Tracer.Start(ctx, method(r.Method), trace.WithSpanKind(trace.SpanKindServer))
 		}
-		ctx, span := t.span(ctx, trace.SpanKindServer, method(r.Method))
 		w.Header()[api.RequestIDHeader] = []string{o.id}
 		handled := false
 		defer func() {
@@ -114,7 +103,11 @@ func (t *Telemetry) handler(h http.Handler, level func(o *observed, status int,
 			}
 			took := time.Since(start)
 			t.requests.WithLabelValues(o.route, method(r.Method), strconv.Itoa(status)).Observe(took.Seconds())
-			if level := level(o, status, took); t.Log.Enabled(ctx, level) {
+			level := slog.LevelInfo
+			if internal && (status < http.StatusBadRequest || status == statusDisconnected) && (took < slow || o.waits) {
+				level = slog.LevelDebug
+			}
+			if t.Log.Enabled(ctx, level) {
 				t.logRequest(ctx, level, o, method(r.Method), status, took)
 			}
 			span.End()
@@ -129,19 +122,7 @@ func requestID(r *http.Request) string {
 	if sent := r.Header[api.RequestIDHeader]; len(sent) > 0 && validRequestID(sent[0]) {
 		return sent[0]
 	}
-	var id uuid.UUID // need not be secret, which uuid.NewString would take twice as long for
-	binary.NativeEndian.PutUint64(id[:8], rand.Uint64())
-	binary.NativeEndian.PutUint64(id[8:], rand.Uint64())
-	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80 // version 4
-	return id.String()
-}
-
-// span starts a span. If tracing is off, it returns the span of ctx, which records nothing.
-func (t *Telemetry) span(ctx context.Context, kind trace.SpanKind, name string) (context.Context, trace.Span) {
-	if !t.tracing {
-		return ctx, trace.SpanFromContext(ctx)
-	}
-	return t.Tracer.Start(ctx, name, trace.WithSpanKind(kind))
+	return uuid.NewString() // the form that the request log of authquota takes
 }
 
 func describe(span trace.Span, r *http.Request, o *observed, status int) {

@@ -94,12 +94,3 @@ func TestLinesAreWrittenInOrderAndInTime(t *testing.T) {
 		require.Equal(t, "6", out.texts()[5])
 	})
 }
-
-// In tests and in "opportunity up", the output is not standard error, and a line is there when the
-// request has ended.
-func TestOtherOutputGetsEachLineAtOnce(t *testing.T) {
-	out := new(writes)
-	w := &lineWriter{out: out}
-	w.Later([]byte("1"))
-	require.Equal(t, []string{"1"}, out.texts())
-}

@@ -19,7 +19,6 @@ import (
 	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/keys"
-	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/testkit"
 	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
@@ -107,21 +106,13 @@ func fill(b *testing.B, db testkit.DB) (secret string) {
 	}
 	now := time.Now().UTC()
 	at := database.Micros(now)
-	mine, others := account.NewID(), make([]string, 100)
-	exec("INSERT INTO accounts (id, tier, created_at) VALUES (?, 'commercial', ?)", mine, at)
+	person := db.SignUp(b, "ada@example.org")
+	mine, others := person.Account, make([]string, 100)
+	exec("UPDATE accounts SET tier = 'commercial'")
 	for i := range others {
 		others[i] = account.NewID()
 		exec("INSERT INTO accounts (id, tier, created_at) VALUES (?, 'free', ?)", others[i], at)
 	}
-	exec(
-		"INSERT INTO people (account_id, email, password_hash, totp_confirmed_at, created_at) VALUES (?, 'ada@example.org', "+
-			"'none', ?, ?)", mine, at, at)
-	open, secret := people.NewSession(mine, people.Full, people.SessionLife, people.Client{}, now)
-	exec(
-		`INSERT INTO sessions (id, token_hash, account_id, stage, created_at, seen_at, authenticated_at, expires_at, agent,
-			network)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', '')`, open.ID, people.HashSecret(secret), mine, open.Stage, at, at, at,
-		database.Micros(open.ExpiresAt))
 
 	const keyCount = 15_000
 	rows := make([]map[string]any, keyCount)
@@ -149,5 +140,5 @@ func fill(b *testing.B, db testkit.DB) (secret string) {
 	if db.Dialect == database.Postgres {
 		exec("ANALYZE") // as autovacuum does in production
 	}
-	return secret
+	return person.Session
 }

@@ -84,7 +84,7 @@ func (p *parts) available(ctx context.Context) error {
 	if err := p.responds(ctx); err != nil {
 		return err
 	}
-	return p.guard.Available()
+	return p.guard.Err()
 }
 
 // responds returns an error (503) if the database does not respond.

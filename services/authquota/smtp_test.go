@@ -128,7 +128,7 @@ func TestMailsBecomeFiles(t *testing.T) {
 			},
 		})
 		written := s.Mail(t, "ada@example.org", "key-request-approved", 1)
-		name := strings.TrimSuffix(written.File, ".txt") + ".eml"
+		name := written.File
 		require.Regexp(t, `/20261120T100000\.250000Z-key-request-approved-[0-9a-f]{32}\.eml$`, name)
 		require.Contains(t, written.Text, "journal d’été  Bcc: bob@example.org")
 		require.Contains(t, written.Text, "\n"+link+"\n")

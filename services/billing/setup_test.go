@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -20,6 +19,7 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/server"
+	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
@@ -36,10 +36,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(verbVariable) == "" {
 		servicetest.Main(m)
 	}
-	if err := billing.Main(context.Background(), os.LookupEnv, os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "billing:", err)
-		os.Exit(1)
-	}
+	service.Command("billing", billing.Main)
 	os.Exit(0)
 }
 

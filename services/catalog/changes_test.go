@@ -45,11 +45,7 @@ func TestChangesFollowTheSpecification(t *testing.T) {
 		Data: []api.RecordChange{}, Meta: first.Meta,
 		Pagination: api.CursorPagination{Limit: 10, Cursor: first.Pagination.Cursor},
 	}, servicetest.Read[api.ChangeList](newest))
-	head := s.Do(http.MethodHead, changesPath+"?after=now", nil, api.CallerHeader, caller(api.Commercial))
-	require.Equal(t, http.StatusOK, head.Status)
-	require.Empty(t, head.Body)
 	tag := newest.Header.Get("ETag")
-	require.Equal(t, tag, head.Header.Get("ETag"))
 	again := s.get(api.Commercial, changesPath+"?limit=10&after=now", "If-None-Match", tag)
 	require.Equal(t, http.StatusNotModified, again.Status)
 	require.Equal(t, http.StatusOK, s.get(api.Developer, changesPath+"?after=now", "If-None-Match", tag).Status)

@@ -104,14 +104,13 @@ func TestImportWithARejectedLineChangesNothing(t *testing.T) {
 	})
 }
 
-func TestCurationNotesAreNotPublic(t *testing.T) {
+// Notes and drafts of curators reach neither consumers nor the history service.
+func TestWorkOfCuratorsIsNotPublic(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		const curation = `,"curation":{"contact":"Jo Secret <jo@secret.example>","notes":"Hush-hush."}`
 		s.curate("import", listingLine("public", `,"visibility":"published"`+curation)+listingLine("hidden", curation))
-		storetest.Eventually(t, "published", func() bool {
-			return s.list(api.Commercial,
-				"/api/jobs").Pagination.Total == 1
-		})
+		operated[api.Draft](s, 200, "ann", "PUT", "reviews/records/public/draft", `"Hush"`)
+		storetest.Eventually(t, "published", func() bool { return s.list(api.Commercial, "/api/jobs").Pagination.Total == 1 })
 		var seen strings.Builder
 		for _, path := range []string{
 			"/api/jobs", "/api/v1/opportunities?limit=100", "/api/v1/opportunities/public",

@@ -14,7 +14,6 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/service/servicetest"
-	"opportunity.internal/pkg/storetest"
 )
 
 // serveReviews is the history service's part of reviewing. It records a review unless it was
@@ -334,21 +333,4 @@ func TestDraftsAndSkips(t *testing.T) {
 		require.Equal(t, 204, s.operate("ben", "DELETE", skip, "").Status)
 		require.Nil(t, s.sheetFor("ben", "x").Skip)
 	})
-}
-
-// Private work of curators must not reach consumers or the history service.
-func TestWorkOfCuratorsIsPrivate(t *testing.T) {
-	s := start(t, schema.SQLite(t))
-	s.curate("import", listingLine("x", `,"visibility":"published"`))
-	operated[api.Draft](s, 200, "ann", "PUT", "reviews/records/x/draft", `"Hush"`)
-	operated[api.ReviewReport](s, 200, "ben", "POST", "reviews/records/x", submission(t, s.sheetFor("ben", "x"), ""))
-	storetest.Eventually(t, "reviewed", func() bool {
-		return s.list(api.Commercial,
-			"/api/jobs?verified=true").Pagination.Total == 1
-	})
-	for _, path := range []string{"/api/jobs", "/api/v1/opportunities/x"} {
-		require.NotContains(t, s.get(api.Commercial, path).Body, "Hush")
-	}
-	require.NotContains(t, s.Do(http.MethodGet, "/internal/v1/listings?after=0", nil).Body, "Hush")
-	require.NotContains(t, s.Log.String(), "Hush")
 }

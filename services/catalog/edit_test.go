@@ -21,20 +21,6 @@ func (s *service) edit(actor, id, etag, body string) servicetest.Response {
 	return s.Do(http.MethodPut, "/operator/v1/records/"+id, body, api.ActorHeader, actor, "If-Match", etag)
 }
 
-func TestNamesOfOperationsAreIDsLikeOthers(t *testing.T) {
-	onSQLite(t, func(t *testing.T, s *service) {
-		for _, id := range []string{"export", "import", "publish", "withdraw", "queue", "due", "candidates", "records",
-			"undo"} {
-			s.curate("import", listingLine(id, ""))
-			shown := s.operate("ann", "GET", "records/"+id, "")
-			detail := servicetest.Read[api.ListingDetail](shown)
-			require.Equal(t, id, detail.Record.ID)
-			require.Equal(t, http.StatusOK, s.edit("ann", id, shown.Header.Get("ETag"), string(detail.Listing)).Status)
-			require.Equal(t, id, s.sheetFor("ann", id).Record.ID)
-		}
-	})
-}
-
 func TestEditNeedsTheCurrentVersion(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", `,"visibility":"published","curation":{"contact":"jo@x.example","notes":""}`))

@@ -2,16 +2,12 @@ package catalog_test
 
 import (
 	"fmt"
-	"net/http"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/catalog/internal/listingtest"
 )
@@ -185,70 +181,4 @@ func TestQueueShowsLeasesAndDrafts(t *testing.T) {
 		s.curate("withdraw", `{"ids":["x"]}`)
 		require.Equal(t, []string{"y"}, s.queued(""))
 	})
-}
-
-// Two curators work through one queue at the same time, lose leases and submit twice. Every record
-// is reviewed once.
-func TestConcurrentCuratorsReviewEveryRecordOnce(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *service) {
-		const records = 100
-		file := ""
-		for i := range records {
-			file += listingLine(fmt.Sprintf("r-%03d", i), `,"visibility":"published"`)
-		}
-		s.curate("import", file)
-		var all sync.WaitGroup
-		for _, name := range []string{"ann", "ben"} {
-			all.Go(func() { s.workThroughQueue(t, name) })
-		}
-		all.Wait()
-		require.Empty(t, s.queued("?within=0d"))
-		s.history.mu.Lock()
-		defer s.history.mu.Unlock()
-		require.Len(t, s.history.events, records)
-		for slug, events := range s.history.events {
-			require.Len(t, events, 1, slug)
-		}
-	})
-}
-
-func (s *service) workThroughQueue(t *testing.T, name string) {
-	for round := 0; ; round++ {
-		a := s.operate(name, "GET", "reviews/queue?within=0d&available=true&limit=1", "")
-		if !noError(t, a, http.StatusOK) {
-			return
-		}
-		queue := servicetest.Read[api.ReviewQueue](a)
-		if len(queue.Records) == 0 && len(s.queued("?within=0d")) == 0 {
-			return
-		}
-		if len(queue.Records) == 0 {
-			continue // the other curator holds the lease of the last one
-		}
-		path := "reviews/records/" + queue.Records[0].ID
-		takeOver := round%5 == 0 // takes the record away from the other
-		a = s.operate(name, "PUT", path+"/lease", fmt.Sprintf(`{"takeOver":%t}`, takeOver))
-		if !noError(t, a, http.StatusOK, http.StatusConflict) || a.Status == http.StatusConflict {
-			continue
-		}
-		body := submission(t, s.sheetFor(name, queue.Records[0].ID), "by "+name)
-		if sheet := s.sheetFor(name, queue.Records[0].ID); sheet.LastEventID != "" {
-			continue // reviewed meanwhile
-		}
-		for range 2 { // a double submit
-			noError(t, s.operate(name, "POST", path, body), http.StatusOK, http.StatusConflict)
-		}
-		if round%7 == 0 {
-			noError(t, s.operate(name, "DELETE", path+"/lease", ""), http.StatusNoContent)
-		}
-	}
-}
-
-// noError reports whether the response has one of the statuses, and fails the test otherwise.
-func noError(t *testing.T, a servicetest.Response, statuses ...int) bool {
-	if slices.Contains(statuses, a.Status) {
-		return true
-	}
-	t.Errorf("got status %d, want one of %v: %s", a.Status, statuses, a.Body)
-	return false
 }

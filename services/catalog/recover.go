@@ -40,7 +40,7 @@ func Recover(ctx context.Context, cfg Config, decision service.Recovery, out io.
 // withhold withdraws what history knows as withdrawn, after an accepted loss.
 func withhold(ctx context.Context, r *service.Runtime, guard *setback.Guard, history *peer.Client,
 	listings *store.Store) error {
-	if err := guard.Poll(ctx); err != nil || guard.Err() == nil {
+	if err := guard.Poll(ctx); guard.Err() == nil {
 		return err
 	}
 	if must, err := listings.MustWithhold(ctx); err != nil || !must {

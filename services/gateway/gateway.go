@@ -174,7 +174,7 @@ func newReady(r *service.Runtime, cfg Config, counters *redis.Client, settings *
 			err := r.CheckPeer(ctx, name, base, cfg.Tokens)
 			fault, waiting := new(peer.FaultError), new(peer.NotReadyError)
 			switch {
-			case errors.As(err, new(peer.TokenError)), errors.As(err, new(peer.TLSError)):
+			case errors.As(err, new(peer.SettingsError)):
 				return server.Detail(err.Error())
 			case errors.As(err, &fault):
 				return server.Fault(fault.Error())

@@ -29,7 +29,7 @@ type Config struct {
 	PublicURL  string `env:"OPPORTUNITY_PUBLIC_URL,required,notEmpty" doc:"Address under which consumers reach the gateway, without a trailing slash."`
 	CatalogURL string `env:"OPPORTUNITY_CATALOG_URL,required,notEmpty" doc:"Service port of the catalog, without a trailing slash."`
 
-	RequireQuotes bool `env:"OPPORTUNITY_HISTORY_REQUIRE_QUOTES" envDefault:"false" doc:"Reject a verified review from the desk or the operator API unless each known fact has a quote. Events files need none, because they may be older."`
+	RequireQuotes bool `env:"OPPORTUNITY_HISTORY_REQUIRE_QUOTES" envDefault:"false" doc:"Reject a verified review from the desk or \"reviews record\" unless each known fact has a quote. Events files need none, because they may be older."`
 
 	Now     func() time.Time `env:"-"` // nil: time.Now
 	ReadNow func()           `env:"-"` // starts a run of the link checker in this process; nil if there is none

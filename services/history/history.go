@@ -77,14 +77,14 @@ func start(r *service.Runtime, cfg Config) error {
 	log.Now, log.Log = r.Now, r.Log
 	copied := listings(r.Peer(peer.Catalog, cfg.CatalogURL, cfg.Tokens), store.NewListings(r.DB))
 	guard := r.Guard("verification_events", nil)
-	r.Registry.MustRegister(appended(events), storedMetrics{events, store.NewLinkChecks(r.DB), log})
+	r.Registry.MustRegister(appended(events), storedMetrics{events, log})
 	r.Ready.Add("schema", r.SchemaReady)
 
 	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
 	engine := web.New(problems)
 	httpapi.API{
 		Store: events, Log: log, CatchUp: copied.CatchUp, PublicURL: cfg.PublicURL, Now: r.Now,
-		RequireQuotes: cfg.RequireQuotes, Links: store.NewLinkChecks(r.DB), ReadNow: cfg.ReadNow,
+		RequireQuotes: cfg.RequireQuotes, ReadNow: cfg.ReadNow,
 		Summaries: summaries(guard, events),
 	}.Routes(engine, problems, &r.Ready)
 	access := peer.NewAccess(peer.History, cfg.Callers, problems)

@@ -62,7 +62,7 @@ func CheckLinks(ctx context.Context, cfg Config) (LinkReport, error) {
 		if err := r.NotSetBack(ctx); err != nil {
 			return err
 		}
-		report, err = checker.Once(ctx, store.NewLinkChecks(r.DB))
+		report, err = checker.Once(ctx, store.New(r.DB))
 		switch {
 		case errors.Is(err, ErrLinksBusy):
 			r.Log.InfoContext(ctx, "link check skipped: another run is in progress")

@@ -31,16 +31,11 @@ var (
 // checkpoint, so every replica reports the shared state.
 type storedMetrics struct {
 	events *store.Store
-	links  store.LinkChecks
 	log    checkpoint.Log
 }
 
-func (storedMetrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{linkChecks, linkRunDuration, linkRunEnd, linkSuccess, loggedEvents,
-		loggedLag} {
-		out <- d
-	}
-}
+// Describe describes nothing: what Collect collects depends on the database.
+func (storedMetrics) Describe(chan<- *prometheus.Desc) {}
 
 // Collect collects nothing if the database does not respond within a second, so that an outage does
 // not delay the other metrics.
@@ -50,18 +45,18 @@ func (m storedMetrics) Collect(out chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, value float64) {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value)
 	}
-	if links, err := m.links.Totals(ctx); err == nil {
+	if links, err := m.events.LinkTotals(ctx); err == nil {
 		for outcome, checks := range links.Checks {
 			out <- prometheus.MustNewConstMetric(linkChecks, prometheus.CounterValue, float64(checks), string(outcome))
 		}
-		gauge(linkRunDuration, links.Duration.Seconds())
-		gauge(linkRunEnd, unixSeconds(links.EndedAt))
-		gauge(linkSuccess, unixSeconds(links.SucceededAt))
+		gauge(linkRunDuration, float64(links.Took)/1e6)
+		gauge(linkRunEnd, float64(links.EndedAt)/1e6)
+		gauge(linkSuccess, float64(links.SucceededAt)/1e6)
 	}
 	if !m.log.Keys.Signs() {
 		return
 	}
-	origin, _, err := m.log.Origin(ctx)
+	origin, _, _, err := m.log.Origin(ctx)
 	if err != nil {
 		return
 	}
@@ -77,14 +72,6 @@ func (m storedMetrics) Collect(out chan<- prometheus.Metric) {
 		}
 		gauge(loggedLag, lag)
 	}
-}
-
-// unixSeconds returns 0 for the zero time.
-func unixSeconds(t time.Time) float64 {
-	if t.IsZero() {
-		return 0
-	}
-	return float64(t.UnixMicro()) / 1e6
 }
 
 func appended(events *store.Store) prometheus.Collector {

@@ -3,8 +3,7 @@ function enable(form, on) {
   for (const button of form.querySelectorAll("button")) button.disabled = !on;
 }
 document.addEventListener("submit", ({ target: form, defaultPrevented }) => {
-  const stays = form.hasAttribute("data-download"); // the page remains, so the form can be sent again
-  if (!defaultPrevented && form.method === "post" && !stays) setTimeout(() => enable(form, false)); // once the browser has taken what it sends
+  if (!defaultPrevented && form.method === "post") setTimeout(() => enable(form, false)); // once the browser has taken what it sends
 });
 window.addEventListener("pageshow", ({ persisted }) => {
   if (persisted) for (const form of document.forms) enable(form, true);

@@ -15,8 +15,8 @@ import (
 )
 
 func (v *verbs) reviews() *cobra.Command {
-	c := &cobra.Command{Use: "reviews", Short: "See what is due for a factual review"}
-	c.AddCommand(v.due())
+	c := &cobra.Command{Use: "reviews", Short: "See what is due for a factual review, and record reviews"}
+	c.AddCommand(v.due(), v.record())
 	return c
 }
 

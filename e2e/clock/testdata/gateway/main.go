@@ -1,5 +1,5 @@
 // Command gateway is the gateway with a clock that tests set: wrong by CLOCK_OFFSET, and by the
-// seconds in the file CLOCK_OFFSET_FILE. It is built in place of services/gateway/cmd/gateway.
+// seconds in the file CLOCK_OFFSET_FILE.
 package main
 
 import (

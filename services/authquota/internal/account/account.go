@@ -7,6 +7,7 @@
 package account
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -65,17 +66,6 @@ func (a Account) Listed(now time.Time) api.Account {
 
 // NewID returns an account ID. IDs sort by creation time.
 func NewID() string { return accountdb.NewID("acc_") }
-
-// CheckID returns NotFound for an ID that does not have the form of an account ID.
-func CheckID(id string) error {
-	if !accountdb.ValidID("acc_", id) {
-		return NotFound()
-	}
-	return nil
-}
-
-// NotFound returns the error for an unknown account ID.
-func NotFound() error { return problem.NoSuch("account") }
 
 // Change is an operator's change to an account.
 type Change struct {
@@ -193,15 +183,12 @@ type row struct {
 func (row) TableName() string { return "accounts" }
 
 // Read returns an account with its entitlements, without the time at which it was closed. It
-// returns NotFound for an unknown ID.
+// returns not_found for an unknown ID.
 func Read(db *gorm.DB, id string) (Account, error) {
 	var r row
 	err := db.Take(&r, "id = ?", id).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		err = NotFound()
-	}
 	if err != nil {
-		return r.Account, err
+		return r.Account, accountdb.Found(err, "account")
 	}
 	paid, err := Paid(db, id)
 	r.Paid = paid[id]
@@ -250,10 +237,7 @@ func Lock(tx *accountdb.Tx, id string) (Account, error) {
 func LockAny(tx *accountdb.Tx, id string) (Account, error) {
 	var r row
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&r, "id = ?", id).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		err = NotFound()
-	}
-	return r.Account, err
+	return r.Account, accountdb.Found(err, "account")
 }
 
 func closedAt(tx *accountdb.Tx, id string) (*time.Time, error) {
@@ -262,7 +246,8 @@ func closedAt(tx *accountdb.Tx, id string) (*time.Time, error) {
 	if err != nil || len(closed) == 0 {
 		return nil, err
 	}
-	return accountdb.Instant(&closed[0]), nil
+	at := database.FromMicros(closed[0])
+	return &at, nil
 }
 
 // Merge gives the entitlements of one account to another, which also gets the granted tier. Both
@@ -318,23 +303,19 @@ func (s Standing) ChangeAfter(now time.Time) (at time.Time, to api.Tier, ok bool
 // PaidAt returns the most relevant entitlement: the one with the best tier in effect, then the one
 // that ends last. It returns nil if there is none.
 func (s Standing) PaidAt(at time.Time) *api.Entitlement {
-	var most *api.Entitlement
-	for i := range s.Paid {
-		if e := &s.Paid[i]; most == nil || outdoes(e, most, at) {
-			most = e
+	if len(s.Paid) == 0 {
+		return nil
+	}
+	most := slices.MaxFunc(s.Paid, func(e, other api.Entitlement) int {
+		switch {
+		case e.Live(at) != other.Live(at):
+			return map[bool]int{true: 1, false: -1}[e.Live(at)]
+		case e.Tier != other.Tier || e.PaidUntil == nil:
+			return cmp.Compare(e.Tier.Rank(), other.Tier.Rank())
 		}
-	}
-	return most
-}
-
-func outdoes(e, other *api.Entitlement, at time.Time) bool {
-	switch {
-	case e.Live(at) != other.Live(at):
-		return e.Live(at)
-	case e.Tier != other.Tier:
-		return HigherTier(e.Tier, other.Tier) == e.Tier
-	}
-	return e.PaidUntil != nil && e.PaidUntil.After(*other.PaidUntil) // with the same tier, both have an end or neither has
+		return e.PaidUntil.Compare(*other.PaidUntil) // with the same tier, both have an end or neither has
+	})
+	return &most
 }
 
 // Pays reports whether a paid period is in effect or will be charged again.
@@ -342,29 +323,27 @@ func (s Standing) Pays(at time.Time) bool {
 	return slices.ContainsFunc(s.Paid, func(e api.Entitlement) bool { return e.Renews || e.Live(at) })
 }
 
+// Entitlement is api.Entitlement as a part of a row.
+type Entitlement struct {
+	Tier      api.Tier
+	PaidUntil *time.Time `gorm:"serializer:column"`
+	Renews    bool
+	Trouble   api.Trouble
+	Version   int64
+}
+
 // EntitlementRow is the entitlement of an account. It counts for the tier of its holder: the
 // account itself, or the one that it was merged into.
 type EntitlementRow struct {
+	Entitlement `gorm:"embedded"`
+
 	AccountID  string `gorm:"primaryKey"`
 	HolderID   string
-	Tier       string
-	PaidUntil  *int64
-	Renews     bool
-	Trouble    string
-	Version    int64
 	SaidActive bool `gorm:"column:told_on"` // whether the mails so far say that the plan is active
 }
 
 // TableName implements gorm's Tabler.
 func (EntitlementRow) TableName() string { return "entitlements" }
-
-// Entitlement returns the entitlement as billing reported it.
-func (r EntitlementRow) Entitlement() api.Entitlement {
-	return api.Entitlement{
-		Tier: api.Tier(r.Tier), PaidUntil: accountdb.Instant(r.PaidUntil), Renews: r.Renews, Trouble: api.Trouble(r.Trouble),
-		Version: r.Version,
-	}
-}
 
 // Paid returns the entitlements that count for the given accounts, by account.
 func Paid(db *gorm.DB, holders ...string) (map[string][]api.Entitlement, error) {
@@ -372,7 +351,7 @@ func Paid(db *gorm.DB, holders ...string) (map[string][]api.Entitlement, error) 
 	err := db.Order("account_id").Find(&rows, "holder_id IN ?", holders).Error
 	paid := make(map[string][]api.Entitlement, len(rows))
 	for _, r := range rows {
-		paid[r.HolderID] = append(paid[r.HolderID], r.Entitlement())
+		paid[r.HolderID] = append(paid[r.HolderID], api.Entitlement(r.Entitlement))
 	}
 	return paid, err
 }
@@ -445,20 +424,20 @@ func ParseTiers(overrides string) (TierTable, error) {
 	seen := map[api.Tier]bool{}
 	for entry := range strings.SplitSeq(overrides, ",") {
 		name, figures, _ := strings.Cut(strings.TrimSpace(entry), "=")
-		limits, known := table[api.Tier(name)]
+		tier := api.Tier(name)
+		limits, known := table[tier]
 		switch {
 		case !known:
 			mistakes = append(mistakes, fmt.Errorf("%q is not a tier", name))
-			continue
-		case seen[api.Tier(name)]:
+		case seen[tier]:
 			mistakes = append(mistakes, fmt.Errorf("%s appears twice", name))
-			continue
+		default:
+			seen[tier] = true
+			if err := parse(figures, &limits); err != nil {
+				mistakes = append(mistakes, fmt.Errorf("%s: %w", name, err))
+			}
+			table[tier] = limits
 		}
-		seen[api.Tier(name)] = true
-		if err := parse(figures, &limits); err != nil {
-			mistakes = append(mistakes, fmt.Errorf("%s: %w", name, err))
-		}
-		table[api.Tier(name)] = limits
 	}
 	return table, errors.Join(mistakes...)
 }

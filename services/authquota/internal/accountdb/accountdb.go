@@ -259,3 +259,29 @@ func ValidID(prefix, s string) bool {
 	rest, ok := strings.CutPrefix(s, prefix)
 	return ok && len(rest) == 32 && uuid.Validate(rest) == nil
 }
+
+// CheckID returns not_found for an ID that does not have the form of those of its kind: account,
+// key or request. It does not check other kinds.
+func CheckID(kind, id string) error {
+	prefix := map[string]string{"account": "acc_", "key": "key_", "request": "req_"}[kind]
+	if prefix == "" || ValidID(prefix, id) {
+		return nil
+	}
+	return problem.NoSuch(kind)
+}
+
+// Found returns the error of reading one row: not_found if there is none of this kind.
+func Found(err error, kind string) error {
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return problem.NoSuch(kind)
+	}
+	return database.Outage(err)
+}
+
+// Changed returns the error of an update, or otherwise if it changed no row.
+func Changed(update *gorm.DB, otherwise error) error {
+	if update.Error == nil && update.RowsAffected == 0 {
+		return otherwise
+	}
+	return update.Error
+}

@@ -4,12 +4,11 @@ import (
 	"encoding/base64"
 	"fmt"
 	"html/template"
-	"io"
 	"net/http"
-	"time"
 
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/credential"
 	"opportunity.internal/services/authquota/internal/people"
 )
@@ -46,7 +45,7 @@ func (p *Pages) showSeed(v *Visit, page pages.View) (pages.View, error) {
 	image := "data:image/png;base64," + base64.StdEncoding.EncodeToString(png)
 	page.Data = seedForm{
 		QR:      template.URL(image), //nolint:gosec // our own
-		Grouped: credential.GroupSeed(seed.Seed),
+		Grouped: credential.Group(seed.Seed),
 		URI:     template.URL(uri), //nolint:gosec // made of escaped parts
 	}
 	return page, err
@@ -107,15 +106,22 @@ type codesView struct {
 	Codes []string
 	First bool // created with the authenticator
 	Email string
+	File  template.URL // a text file with the codes
 	Left  int
 }
 
-// newCodesPage returns the page that shows new codes once. first is set for the codes that come
-// with an authenticator.
+// newCodesPage returns the page that shows new codes once, and has them as a file. first is set for
+// the codes that come with an authenticator.
 func newCodesPage(v *Visit, codes []string, first bool) pages.View {
+	file := "Recovery codes of the Opportunity Data API\r\nAccount: " + v.Person.Email + "\r\nCreated: " +
+		account.FormatTime(v.Now) + "\r\n\r\nEach code signs you in once if you do not have your authenticator.\r\n\r\n"
+	for i, c := range codes {
+		file += fmt.Sprintf("%2d. %s\r\n", i+1, c)
+	}
+	url := "data:text/plain;charset=utf-8;base64," + base64.StdEncoding.EncodeToString([]byte(file))
 	return pages.View{
 		Template: "recovery-codes", Title: "Your recovery codes", Data: codesView{
-			Codes: codes, First: first, Email: v.Person.Email,
+			Codes: codes, First: first, Email: v.Person.Email, File: template.URL(url), //nolint:gosec // base64
 		},
 	}
 }
@@ -130,38 +136,4 @@ func (p *Pages) renewCodes(v *Visit) (pages.View, error) {
 	codes, hashes := people.NewRecoveryCodes()
 	err := p.People.RenewCodes(v.ctx(), v.Person.Account, hashes)
 	return newCodesPage(v, codes, false), err
-}
-
-// downloadCodes returns the codes of the form as a file. Only their hashes are stored, so the page
-// that shows them sends them back.
-func (p *Pages) downloadCodes(v *Visit) (pages.View, error) {
-	codes := v.PostFormArray("code")
-	hashes := make([]string, len(codes))
-	for i, c := range codes {
-		hashes[i] = people.HashRecoveryCode(c)
-	}
-	unused, err := false, error(nil)
-	if len(codes) == people.RecoveryCodeCount {
-		unused, err = p.People.CodesUnused(v.ctx(), v.Person.Account, hashes)
-	}
-	if err == nil && !unused {
-		err = problem.New(problem.InvalidParameter,
-			"These recovery codes are no longer valid. Create new ones on the security page.")
-	}
-	return pages.View{
-		Type: "text/plain; charset=utf-8", Name: "opportunity-recovery-codes.txt",
-		Stream: func(w io.Writer) error { return writeCodes(w, v.Person.Email, codes, v.Now) },
-	}, err
-}
-
-func writeCodes(w io.Writer, email string, codes []string, now time.Time) error {
-	_, err := fmt.Fprintf(w, "Recovery codes of the Opportunity Data API\r\nAccount: %s\r\nDownloaded: %s\r\n\r\n"+
-		"Each code signs you in once if you do not have your authenticator.\r\n\r\n", email,
-		now.Format("2 January 2006, 15:04 UTC"))
-	for i, c := range codes {
-		if err == nil {
-			_, err = fmt.Fprintf(w, "%2d. %s\r\n", i+1, c)
-		}
-	}
-	return err
 }

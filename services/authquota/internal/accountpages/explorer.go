@@ -101,7 +101,7 @@ func (p *Pages) makeCall(v *Visit) (pages.View, error) {
 // principal returns a key of the person's account as it is now, revoked and expired keys included:
 // the gateway rejects them.
 func (p *Pages) principal(v *Visit, id string) (api.Principal, error) {
-	if err := keys.CheckID(id); err != nil {
+	if err := accountdb.CheckID("key", id); err != nil {
 		return api.Principal{}, err
 	}
 	var key keys.Resolved

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
@@ -49,7 +48,7 @@ func (p *Pages) requestKey(v *Visit) (pages.View, error) {
 	again := p.requestPage(v, filled, offered)
 	wanted := keys.RequestedKey{Test: filled.Test}
 	if wanted.Test && !offered.Test {
-		again = again.Wrong("", problem.Of(keys.NoTestKey()).Text())
+		again = again.Wrong("", problem.Of(keys.ErrNoTestKey).Text())
 	}
 	if wanted.Name, err = keys.Name(filled.Name); err != nil {
 		again = again.Wrong("name", badName(filled.Name, err))
@@ -104,7 +103,7 @@ func (p *Pages) ownRequest(v *Visit) (keys.Request, error) {
 			return r, nil
 		}
 	}
-	return keys.Request{}, keys.RequestNotFound()
+	return keys.Request{}, problem.NoSuch("request")
 }
 
 type collection struct {
@@ -131,8 +130,8 @@ func (p *Pages) collectKey(v *Visit) (pages.View, error) {
 	if err != nil && problem.Of(err).Code != problem.NotFound { // Collect explains why a request is not found
 		return pages.View{}, err
 	}
-	secret := apikey.Generate(keys.PrefixOf(r.Test))
-	key, err := p.Keys.Collect(v.ctx(), v.Person.Account, v.Param("request"), accepted, keys.NewRecord(secret, p.Peppers))
+	secret, record := keys.Generate(r.Test, p.Peppers)
+	key, err := p.Keys.Collect(v.ctx(), v.Person.Account, v.Param("request"), accepted, record)
 	return pages.View{Template: "key-new", Title: "Your key", Data: newKey{Key: key, Secret: secret.Reveal()}}, err
 }
 

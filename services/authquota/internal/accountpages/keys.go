@@ -30,28 +30,15 @@ func (k keyLine) InGrace() bool { return k.Status == keys.Active && k.ReplacedAt
 // Ready reports whether the key can be rotated.
 func (k keyLine) Ready() bool { return k.Status == keys.Active && k.ReplacedAt == nil }
 
-// Label returns the status of the key for display.
-func (k keyLine) Label() string {
-	switch {
-	case k.InGrace():
-		return "Replaced"
-	case k.Status == keys.Active:
-		return "Active"
-	case k.Status == keys.Expired:
-		return "Expired"
-	}
-	return "Revoked"
-}
+// Badge is a status of a key for display, with its CSS class.
+type Badge struct{ Label, Tone string }
 
-// Tone returns the CSS class of the status badge.
-func (k keyLine) Tone() string {
-	switch {
-	case k.InGrace():
-		return "warn"
-	case k.Status == keys.Active:
-		return "good"
+// Badge returns the badge of the key.
+func (k keyLine) Badge() Badge {
+	if k.InGrace() {
+		return Badge{"Replaced", "warn"}
 	}
-	return ""
+	return map[keys.Status]Badge{keys.Active: {"Active", "good"}, keys.Expired: {"Expired", ""}, keys.Revoked: {"Revoked", ""}}[k.Status]
 }
 
 // Soon reports whether the key expires so soon that its holder should act.
@@ -133,7 +120,7 @@ func (p *Pages) ownKey(v *Visit) (keyLine, error) {
 	}
 	at := slices.IndexFunc(own, func(k keyLine) bool { return k.ID == v.Param("key") })
 	if at < 0 {
-		return keyLine{}, keys.NotFound()
+		return keyLine{}, problem.NoSuch("key")
 	}
 	return own[at], nil
 }
@@ -191,7 +178,7 @@ func (p *Pages) revokeKey(v *Visit) (pages.View, error) {
 func (p *Pages) askRotate(v *Visit) (pages.View, error) {
 	k, err := p.ownKey(v)
 	if err == nil && !k.Ready() {
-		err = keys.NotRotatable()
+		err = keys.ErrNotRotatable
 	}
 	return pages.View{
 		Template: "key-rotate", Title: "Rotate " + k.Title(), Data: rotation{k, k.SuccessorEnd(v.Now), k.GraceEnd(v.Now)},
@@ -220,8 +207,8 @@ func (p *Pages) rotateKey(v *Visit) (pages.View, error) {
 	if err != nil {
 		return pages.View{}, err
 	}
-	secret := apikey.Generate(keys.PrefixOf(k.Prefix == apikey.Test))
-	successor, old, err := p.Keys.Rotate(v.ctx(), v.Person.Account, k.ID, keys.NewRecord(secret, p.Peppers))
+	secret, record := keys.Generate(k.Prefix == apikey.Test, p.Peppers)
+	successor, old, err := p.Keys.Rotate(v.ctx(), v.Person.Account, k.ID, record)
 	pending := errors.Is(err, accountdb.ErrNotInEffect) // the key is shown nevertheless, because it cannot be shown again
 	if err != nil && !pending {
 		return pages.View{}, err
@@ -231,9 +218,7 @@ func (p *Pages) rotateKey(v *Visit) (pages.View, error) {
 	}, nil
 }
 
-func (p *Pages) askConnect(*Visit) (pages.View, error) {
-	return pages.View{Template: "key-connect", Title: "Connect an older key"}, nil
-}
+var connectForm = pages.View{Template: "key-connect", Title: "Connect an older key"}
 
 // maxPresented is far above the length of any key.
 const maxPresented = 500
@@ -241,13 +226,12 @@ const maxPresented = 500
 // connectKey merges the account of the presented key. The input is never repeated in the response.
 func (p *Pages) connectKey(v *Visit) (pages.View, error) {
 	presented := strings.TrimSpace(v.PostForm("key"))
-	again, _ := p.askConnect(v)
 	if presented == "" || len(presented) > maxPresented {
-		return again.Wrong("key", "Paste the whole key, from its first character to its last."), nil
+		return connectForm.Wrong("key", "Paste the whole key, from its first character to its last."), nil
 	}
 	// Limit guesses: a key of another form may be short.
 	if wait, err := p.People.CountAttempt(v.ctx(), people.AttemptsToConnect.Of(v.Person.Account)); err != nil || wait > 0 {
-		return again.TooMany(wait), err
+		return connectForm.TooMany(wait), err
 	}
 	digests := apikey.OlderOf(presented).Digests(p.Peppers)
 	if ours, ok := apikey.Parse(presented); ok {
@@ -256,9 +240,9 @@ func (p *Pages) connectKey(v *Visit) (pages.View, error) {
 	moved, err := p.Keys.Connect(v.ctx(), v.Person.Account, digests)
 	switch problem.Of(err).Code {
 	case problem.NotFound:
-		return again.Wrong("key", "This key is unknown. Check that you copied all of it."), nil
+		return connectForm.Wrong("key", "This key is unknown. Check that you copied all of it."), nil
 	case problem.InvalidParameter:
-		return again.Wrong("key", problem.Of(err).Text()), nil
+		return connectForm.Wrong("key", problem.Of(err).Text()), nil
 	}
 	if err == nil {
 		err = p.Counters.DeliverMoves(v.ctx(), v.Person.Account)

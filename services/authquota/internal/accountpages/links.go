@@ -156,24 +156,22 @@ type addressForm struct{ Email, Next string }
 
 const noAddress = "Enter an email address, such as ada@example.org."
 
-func (p *Pages) signUpForm(*Visit) (pages.View, error) {
-	return pages.View{Template: "sign-up", Title: "Create an account", Data: addressForm{}}, nil
-}
+var (
+	signUpForm = pages.View{Template: "sign-up", Title: "Create an account", Data: addressForm{}}
+	forgotForm = pages.View{Template: "forgot", Title: "Forgotten password", Data: addressForm{}}
+)
+
+// static returns the handler of a page that is the same for everyone.
+func static(page pages.View) handler { return func(*Visit) (pages.View, error) { return page, nil } }
 
 // signUp sends a mail to the address. The page does not reveal whether the address has an account.
 func (p *Pages) signUp(v *Visit) (pages.View, error) {
-	form, _ := p.signUpForm(v)
-	return p.sendLink(v, form, people.LinkConfirm, p.People.RequestSignUp)
-}
-
-func (p *Pages) forgotForm(*Visit) (pages.View, error) {
-	return pages.View{Template: "forgot", Title: "Forgotten password", Data: addressForm{}}, nil
+	return p.sendLink(v, signUpForm, people.LinkConfirm, p.People.RequestSignUp)
 }
 
 // forgot sends a link if the address has an account. The page is the same in both cases.
 func (p *Pages) forgot(v *Visit) (pages.View, error) {
-	form, _ := p.forgotForm(v)
-	return p.sendLink(v, form, people.LinkReset, p.People.RequestReset)
+	return p.sendLink(v, forgotForm, people.LinkReset, p.People.RequestReset)
 }
 
 // sendLink validates the submitted address, calls request to send a link to it, and redirects to
@@ -206,15 +204,13 @@ func (p *Pages) mayMail(v *Visit, purpose people.LinkPurpose, email string) (boo
 	}
 	wait, err := p.People.CountAttempt(ctx, people.MailsTo.Of(string(purpose), email), from)
 	if err == nil && purpose == people.LinkConfirm {
-		p.signUps.count(wait == 0, v.Address(), v.Now, 1)
+		p.signUps.count(wait == 0, v.Address(), v.Now)
 	}
 	return wait == 0, err
 }
 
-func sent(what string) handler {
-	return func(*Visit) (pages.View, error) {
-		return pages.View{Template: "sent", Title: "Check your email", Data: what}, nil
-	}
+func sent(what string) pages.View {
+	return pages.View{Template: "sent", Title: "Check your email", Data: what}
 }
 
 func addressOf(v *Visit) (string, bool) { return people.Email(v.PostForm("email")) }

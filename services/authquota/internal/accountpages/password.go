@@ -7,18 +7,15 @@ import (
 	"opportunity.internal/services/authquota/internal/people"
 )
 
-func (p *Pages) passwordForm(*Visit) (pages.View, error) {
-	return pages.View{Template: "security-password", Title: "Change your password"}, nil
-}
+var passwordForm = pages.View{Template: "security-password", Title: "Change your password"}
 
 // password changes the password. It requires the current one even after a recent proof.
 func (p *Pages) password(v *Visit) (pages.View, error) {
 	ctx, given := v.ctx(), v.PostForm("password")
 	if err := credential.CheckPassword(given, v.Person.Email); err != nil {
-		again, _ := p.passwordForm(v)
-		return again.Wrong("password", err.Error()), nil
+		return passwordForm.Wrong("password", err.Error()), nil
 	}
-	return p.guess(v, p.passwordForm, []people.AttemptSubject{inSession(v)}, func() (string, pages.View, error) {
+	return p.guess(v, static(passwordForm), []people.AttemptSubject{inSession(v)}, func() (string, pages.View, error) {
 		before, err := p.rightPassword(v, v.PostForm("current"))
 		if err != nil {
 			return "current", pages.View{}, err

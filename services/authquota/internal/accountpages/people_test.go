@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/testkit"
 	"opportunity.internal/services/authquota/internal/testkit/sitekit"
@@ -93,7 +92,7 @@ func TestCookiesAreForThisHostAlone(t *testing.T) {
 }
 
 func TestSecurityFormsExplainWrongInput(t *testing.T) {
-	s, b := person(t, func(c *authquota.Config) { c.PublicURL = "http://127.0.0.1" })
+	s, b := person(t)
 	before := s.Dump(t)["people"]
 	for _, c := range []struct {
 		path    string
@@ -103,30 +102,22 @@ func TestSecurityFormsExplainWrongInput(t *testing.T) {
 		{"email", []string{"email", "ada"}, "Enter an email address"},
 		{"email", []string{"email", "ADA@example.org"}, "This is already your address."},
 		{"password", []string{"current", b.Password, "password", "short"}, "Use at least 12 characters"},
+		{"email", nil, "Enter an email address"},
+		{"email", []string{"email", "a@b@c.example"}, "Enter an email address"},
+		{"password", []string{"current", b.Password, "password", b.Email}, "email address as the password"},
+		{"password", []string{"password", b.Password + "!"}, "This is not the password of the account."},
 		{"password", []string{"current", "another one", "password", b.Password + "!"},
 			"This is not the password of the account."},
 		{"authenticator", []string{"code", "000000"}, "The code is wrong."},
 		{"confirm", []string{"password", "another one"}, "This is not the password of the account."},
-		{"confirm", []string{"code", people.GenerateRecoveryCodes()[0]}, "Recovery codes work only at sign-in."},
+		{"confirm", []string{"code", b.Codes[0]}, "Recovery codes work only at sign-in."},
+		{"close", nil, "This is not the email address of the account."},
 		{"close", []string{"email", "bob@example.org"}, "This is not the email address of the account."},
 	} {
-		p := b.Send(http.MethodPost, "/account/security/"+c.path, form(c.fields...), http.Header{
-			"Origin": {"http://127.0.0.1"},
-		})
-		p.Shows(http.StatusUnprocessableEntity, "There is a problem", c.message)
+		b.Post("/account/security/"+c.path, c.fields...).
+			Shows(http.StatusUnprocessableEntity, "There is a problem", c.message)
 	}
 	require.Equal(t, before, s.Dump(t)["people"])
-	b.Post("/account/security/sessions/end", "id", "x").Shows(http.StatusNotFound)
-	b.Post("/account/security/passkeys/remove", "id", "x").Shows(http.StatusNotFound)
-	b.Get("/account/security/passkeys").Leads("/account/security") // impossible without a host name
-}
-
-func form(fields ...string) url.Values {
-	values := url.Values{}
-	for i := 0; i < len(fields); i += 2 {
-		values.Add(fields[i], fields[i+1])
-	}
-	return values
 }
 
 var codes = regexp.MustCompile(`<li><code>([^<]+)</code></li>`)
@@ -138,19 +129,16 @@ func TestARecoveryCodeSignsInOnce(t *testing.T) {
 		o.EnterPassword()
 		o.Post("/account/sign-in/code", "code", "  "+o.Codes[3]+" ").Leads("/account")
 		require.Contains(t, f.mail(b.Email, "recovery-code-used", 1).Text, "9")
-		o.Get("/account/recovery-codes").Shows(http.StatusOK, "9")
+		o.Get("/account/recovery-codes").Shows(http.StatusOK, "9 of ten codes left")
+		fresh := o.Post("/account/recovery-codes").Shows(http.StatusOK, "Save them now").Find(codes)
+		f.mail(b.Email, "factor-changed", 1)
 		again := b.Other()
 		again.EnterPassword()
-		again.Post("/account/sign-in/code", "code", o.Codes[3]).
-			Shows(http.StatusUnprocessableEntity, "wrong or was already used")
-
-		fresh := o.Post("/account/recovery-codes").Shows(http.StatusOK, "Save them now")
-		f.mail(b.Email, "factor-changed", 1)
-		again.Post("/account/sign-in/code", "code", o.Codes[4]).Shows(http.StatusUnprocessableEntity)
-		again.Post("/account/sign-in/code", "code", fresh.Find(codes)).Leads("/account")
-
-		f.Advance(10 * time.Minute) // the proof is no longer recent
-		o.Post("/account/recovery-codes").Leads("/account/security/confirm?next=%2Faccount%2Frecovery-codes")
+		for _, old := range o.Codes[3:5] {
+			again.Post("/account/sign-in/code", "code", old).
+				Shows(http.StatusUnprocessableEntity, "wrong or was already used")
+		}
+		again.Post("/account/sign-in/code", "code", fresh).Leads("/account")
 	})
 }
 
@@ -164,14 +152,12 @@ func TestAForgottenPassword(t *testing.T) {
 		stranger.Get(late).Shows(http.StatusOK, "Choose a new password", b.Email)
 		f.Advance(time.Hour)
 		stranger.Get(late).Shows(http.StatusGone)
-		b.Get("/account").Leads("/account/sign-in") // idle by now
 
 		b.SignIn()
 		first := f.askFor(stranger, "/account/forgot", b.Email, "reset-password", 2)
 		second := f.askFor(stranger, "/account/forgot", b.Email, "reset-password", 3)
 		token := testkit.Token(stranger.Get(second))
-		stranger.Post("/account/reset", "token", token, "password", "ada@example.org").Shows(http.StatusUnprocessableEntity)
-		stranger.Post("/account/reset", "token", token, "password", "nineteen-quiet-bicycles-sing").Leads("/account/sign-in")
+		stranger.Post("/account/reset", "token", token, "password", otherPassword).Leads("/account/sign-in")
 		stranger.Get("/account/sign-in").Shows(http.StatusOK, "Your password was changed")
 		for _, link := range []string{first, second} {
 			stranger.Get(link).Shows(http.StatusGone)
@@ -179,13 +165,9 @@ func TestAForgottenPassword(t *testing.T) {
 		stranger.Post("/account/reset", "token", token, "password", testkit.Password).Shows(http.StatusGone)
 		f.mail(b.Email, "password-changed", 1)
 		b.Get("/account").Leads("/account/sign-in") // every session has ended
-
-		f.Advance(time.Minute)
 		stranger.EnterPassword().Shows(http.StatusUnprocessableEntity)
-		stranger.Password = "nineteen-quiet-bicycles-sing"
-		stranger.EnterPassword().Leads("/account/sign-in/code")
-		stranger.Get("/account").Leads("/account/sign-in/code") // the second factor is still required
-		stranger.Post("/account/sign-in/code", "code", stranger.Code()).Leads("/account")
+		stranger.Password = otherPassword
+		f.signInAgain(stranger) // the second factor is still required
 	})
 }
 
@@ -193,44 +175,36 @@ func TestALostAuthenticator(t *testing.T) {
 	onSite(t, func(t *testing.T, f *feature) {
 		b := f.member("ada@example.org")
 		o := b.Other()
-		ask := func(n int) (lost, keep string) {
+		begin := func(n int) (keep string) {
 			t.Helper()
 			o.EnterPassword().Leads("/account/sign-in/code")
 			o.Get("/account/lost-authenticator").Shows(http.StatusOK, "three days")
 			o.Post("/account/lost-authenticator").Leads("/account/lost-authenticator/sent")
 			o.Get("/account/lost-authenticator/sent").Shows(http.StatusOK, "Check your email")
-			found := f.mail(b.Email, "authenticator-reset-asked", n).links()
-			require.Len(t, found, 2)
-			return found[0], found[1]
-		}
-		begin := func(lost string) {
-			t.Helper()
-			form := o.Get(lost).Shows(http.StatusOK, "Is the authenticator lost?")
+			links := f.mail(b.Email, "authenticator-reset-asked", n).links()
+			form := o.Get(links[0]).Shows(http.StatusOK, "Is the authenticator lost?")
 			o.Post("/account/lost-authenticator/confirm", "token", testkit.Token(form)).Leads("/account/sign-in")
+			o.Get(links[0]).Shows(http.StatusGone)
+			b.Get("/account").Shows(http.StatusOK, "Your authenticator will be removed on")
+			return links[1]
 		}
-		// cancelled by the link in the mail
-		lost, keep := ask(1)
-		begin(lost)
-		o.Get(lost).Shows(http.StatusGone)
-		o.Post("/account/lost-authenticator/cancel", "token",
-			testkit.Token(o.Get(keep).Shows(http.StatusOK, "Keep the authenticator?"))).Leads("/account/sign-in")
+		keep := begin(1)
+		form := o.Get(keep).Shows(http.StatusOK, "Keep the authenticator?")
+		o.Post("/account/lost-authenticator/cancel", "token", testkit.Token(form)).Leads("/account/sign-in")
 		o.Get(keep).Shows(http.StatusGone)
-		f.Advance(73 * time.Hour)
-		o.EnterPassword().Leads("/account/sign-in/code")
+		f.Advance(time.Minute)
+		begin(2)
+		b.Post("/account/security/authenticator/keep").Leads("/account/security")
+		require.NotContains(t, b.Get("/account").Shows(http.StatusOK).Text(), "will be removed")
 
-		// removed after the waiting period, not before
-		lost, _ = ask(2)
-		begin(lost)
-		f.Advance(72*time.Hour - time.Second)
-		o.EnterPassword().Leads("/account/sign-in/code")
-		o.Get("/account/lost-authenticator").Shows(http.StatusOK, "The authenticator will be removed on")
-		f.Advance(time.Second)
+		f.Advance(time.Minute)
+		begin(3)
+		f.Advance(people.ResetWait)
 		o.EnterPassword()
 		f.mail(b.Email, "authenticator-reset", 1)
 		o.Get("/account").Leads("/account/authenticator")
-		old := o.Seed
 		o.Seed = testkit.Seed(o.Get("/account/authenticator"))
-		require.NotEqual(t, old, o.Seed)
+		require.NotEqual(t, b.Seed, o.Seed)
 		o.Post("/account/authenticator", "code", o.Code()).Shows(http.StatusOK, "Your recovery codes")
 		f.Advance(time.Minute)
 		o.EnterPassword()

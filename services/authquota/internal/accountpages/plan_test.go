@@ -115,6 +115,7 @@ func TestPlansAreCompared(t *testing.T) {
 	require.NotContains(t, p.Text(), "The verification history of every record", "they have it already")
 	s.Grant(b.Account, api.Commercial)
 	b.Get("/account/plan").Shows(http.StatusOK, "Your plan: Business", "There is no larger plan")
+	b.Get("/account").Shows(http.StatusOK, "Business", "20,000 requests a day")
 }
 
 func TestBuyingAPlan(t *testing.T) {
@@ -204,22 +205,6 @@ func TestEndedPeriodThatBillingHasNotReportedCannotBeResumed(t *testing.T) {
 	s.billing.set(func() { s.billing.subscription = api.Subscription{Customer: true, Cancelled: true} })
 	p := s.Get("/account/plan").Shows(http.StatusOK, "Your plan: Free", "You can buy Business again as soon as")
 	require.NotContains(t, p.Text(), "Resume")
-}
-
-// A stolen session lacks a recent proof.
-func TestPaymentsNeedARecentProof(t *testing.T) {
-	s := sell(t)
-	s.site.Advance(11 * time.Minute)
-	for _, act := range []string{"portal", "resume"} {
-		s.Post("/account/plan/" + act).Leads("/account/security/confirm?next=%2Faccount%2Fplan")
-	}
-	for _, act := range []string{"upgrade", "cancel"} { // whose page comes after the proof
-		s.Post("/account/plan/" + act).Leads("/account/security/confirm?next=%2Faccount%2Fplan%2F" + act)
-	}
-	s.Get("/account/plan/cancel").Leads("/account/security/confirm?next=%2Faccount%2Fplan%2Fcancel")
-	require.Empty(t, s.billing.calls)
-	clear(s.Cookies)
-	s.Post("/account/plan/upgrade").Leads("/account/sign-in?next=%2Faccount%2Fplan%2Fupgrade")
 }
 
 // The page shows the plan in effect, and why it may be less than expected.

@@ -37,17 +37,17 @@ func (p *Pages) routes() []route {
 		{homePath, signedIn, p.home, nil},
 
 		// signing up, in and out
-		{"/account/sign-up", open, p.signUpForm, p.signUp},
-		{"/account/sign-up/sent", open, sent("a link to choose a password. It works once, for 24 hours"), nil},
+		{"/account/sign-up", open, static(signUpForm), p.signUp},
+		{"/account/sign-up/sent", open, static(sent("a link to choose a password. It works once, for 24 hours")), nil},
 		{signInPath, open, p.signInForm, p.signIn},
 		{"/account/sign-in/code", halfway, p.codeForm, p.code},
 		{"/account/authenticator", halfway, p.authenticatorForm, p.authenticator},
-		{"/account/forgot", open, p.forgotForm, p.forgot},
+		{"/account/forgot", open, static(forgotForm), p.forgot},
 		{"/account/forgot/sent", open,
-			sent("a link to choose a new password, if there is an account with that address. It works once, for an hour"), nil},
+			static(sent("a link to choose a new password, if there is an account with that address. It works once, for an hour")), nil},
 		{"/account/lost-authenticator", halfway, p.lostForm, p.lost},
 		{"/account/lost-authenticator/sent", open,
-			sent("two links: one starts the three-day waiting period, the other cancels it. The first works for 24 hours"), nil},
+			static(sent("two links: one starts the three-day waiting period, the other cancels it. The first works for 24 hours")), nil},
 		{"/account/sign-out", open, nil, p.signOut},
 
 		// security
@@ -55,7 +55,7 @@ func (p *Pages) routes() []route {
 		{"/account/security/confirm", signedIn, p.proveForm, p.prove},
 		{"/account/security/email", recent, p.emailForm, p.budgeted(p.email)},
 		{"/account/security/email/keep", signedIn, nil, p.cancelAddressChange},
-		{"/account/security/password", recent, p.passwordForm, p.budgeted(p.password)},
+		{"/account/security/password", recent, static(passwordForm), p.budgeted(p.password)},
 		{"/account/security/authenticator", recent, p.replaceForm, p.budgeted(p.replace)},
 		{"/account/security/authenticator/keep", signedIn, nil, p.keepAuthenticator},
 		{"/account/security/passkeys", recent, p.passkeyForm, p.budgeted(p.addPasskey)},
@@ -65,7 +65,6 @@ func (p *Pages) routes() []route {
 		{"/account/security/close", recent, p.closeForm, p.closeAccount},
 		{"/account/recovery-codes", signedIn, p.codesForm, nil},
 		{"/account/recovery-codes", recent, nil, p.budgeted(p.renewCodes)},
-		{"/account/recovery-codes/download", signedIn, nil, p.downloadCodes},
 
 		// keys
 		{keysPath, signedIn, p.listKeys, nil},
@@ -76,7 +75,7 @@ func (p *Pages) routes() []route {
 		{"/account/keys/requests/:request/withdraw", signedIn, nil, p.budgeted(p.withdrawRequest)},
 		{"/account/keys/:key/rotate", recent, p.askRotate, p.budgeted(p.rotateKey)},
 		{"/account/keys/:key/revoke", recent, p.askRevoke, p.revokeKey},
-		{"/account/keys/connect", recent, p.askConnect, p.connectKey},
+		{"/account/keys/connect", recent, static(connectForm), p.connectKey},
 
 		// explorer
 		{api.ExplorerPath, signedIn, p.explorerList, nil},

@@ -14,21 +14,15 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/authquota"
-	"opportunity.internal/services/authquota/internal/keyusage"
 	"opportunity.internal/services/authquota/internal/notices"
 	"opportunity.internal/services/authquota/internal/testkit"
 )
 
-func TestUsagePageWithoutRequests(t *testing.T) {
-	_, b := person(t)
+func TestUsagePage(t *testing.T) {
+	s, b := person(t)
 	b.Get("/account/usage").Shows(http.StatusOK, "0 of 100 requests charged, 100 left",
 		"0 of 10 requests accepted in the last 60 seconds",
 		"Resets on 21 November 2026, 00:00 UTC", "No requests in 14 days.", "No requests were sent in the last 30 days.")
-}
-
-func TestUsagePage(t *testing.T) {
-	s, b := person(t)
 	shop, blog, stranger := s.Issue(b.Account), s.Issue(b.Account), s.Issue("")
 	b.Post("/account/keys/"+shop.ID+"/name", "name", "Shop")
 	b.Post("/account/keys/"+blog.ID+"/name", "name", `<script>alert(1)</script>"'&`)
@@ -57,6 +51,7 @@ func TestUsagePage(t *testing.T) {
 		strings.Index(p.Body, `<th scope="row">2026-11-18`), "newest first")
 	require.NotContains(t, p.Body, "style=", "the policy forbids it")
 
+	b.Get("/account").Shows(http.StatusOK, "13 of 100 requests charged, 87 left", "14 requests were sent today with all keys.")
 	b.Get("/account/usage?days=1").Shows(http.StatusOK, "14 requests sent today")
 	b.Get("/account/usage?days=7").Shows(http.StatusOK, "1,248 requests sent in the last 7 days")
 	b.Get("/account/usage?days=90").Shows(http.StatusOK, "1,293 requests sent in the last 90 days", "Not in the plan",
@@ -70,30 +65,14 @@ func TestUsagePage(t *testing.T) {
 func TestBusiestKeysAreListedAndOthersSummed(t *testing.T) {
 	s, b := person(t)
 	for i := range 23 {
-		key := s.Issue(b.Account)
-		require.NoError(t, s.Keys.Rename(t.Context(), b.Account, key.ID, fmt.Sprintf("Key %d.", i)))
-		s.Count(key.ID, "2026-11-20", api.CallServed, 10*(i+1))
-		s.Count(key.ID, "2026-11-19", api.CallFailed, 1)
-		_, err := s.Keys.Revoke(t.Context(), testkit.Actor, key.ID, false) // only five may be active
-		require.NoError(t, err)
+		key := ended(t, s, b, fmt.Sprintf("Key %d.", i))
+		s.Count(key, "2026-11-20", api.CallServed, 10*(i+1))
+		s.Count(key, "2026-11-19", api.CallFailed, 1)
 	}
 	p := b.Get("/account/usage").Shows(http.StatusOK, "2,783 requests sent in the last 30 days", "Key 22.", "Key 3.")
 	require.NotContains(t, p.Text(), "Key 2.")
 	require.Regexp(t, `3 other keys 60 0 0 3 63`, p.Text())
 	require.Regexp(t, `Key 22\. oda_live_…\w{4} 230 0 0 1 231`, p.Text())
-}
-
-// Requests charged on the overview are the sum of those of the keys. Rejected requests are sent but
-// not charged.
-func TestSentAndChargedRequestsAreDistinguished(t *testing.T) {
-	s, b := person(t)
-	key := s.Issue(b.Account)
-	s.Count(key.ID, "2026-11-20", api.CallServed, 3)
-	s.Count(key.ID, "2026-11-20", api.CallMinuteLimitReached, 23)
-	s.Charge(b.Account, 3)
-	for _, page := range []string{"/account", "/account/usage"} {
-		b.Get(page).Shows(http.StatusOK, "3 of 100 requests charged, 97 left", "26 requests were sent today with all keys.")
-	}
 }
 
 func TestTodayEndsAtMidnightUTC(t *testing.T) {
@@ -115,7 +94,7 @@ func TestTodayEndsAtMidnightUTC(t *testing.T) {
 // During a Redis outage the page shows the ledger's figures and says so.
 func TestUsageDuringCounterOutage(t *testing.T) {
 	s, b := person(t)
-	require.NoError(t, s.Usage.SaveDay(t.Context(), "2026-11-20", []keyusage.Count{{Account: b.Account, Calls: 9}}))
+	require.NoError(t, s.Usage.SaveDay(t.Context(), "2026-11-20", map[string]int{b.Account: 9}))
 	s.Redis.Stop()
 	for _, page := range []string{"/account", "/account/usage"} {
 		b.Get(page).Shows(http.StatusOK, "9 of 100 requests charged, 91 left", "live counters are temporarily unavailable")
@@ -184,15 +163,12 @@ func logged(t *testing.T, n int) (b *testkit.Person, keys []string) {
 	return b, keys
 }
 
-func TestEmptyLog(t *testing.T) {
-	_, b := person(t)
+func TestLoggedRequestsAreListed(t *testing.T) {
+	b, _ := logged(t, 0)
 	p := b.Get(latestRequests).Shows(http.StatusOK, "No requests were sent in the last 7 days")
 	require.NotContains(t, p.Body, "<form method=\"get\"")
-}
-
-func TestLoggedRequestsAreListed(t *testing.T) {
-	b, _ := logged(t, 3)
-	p := b.Get(latestRequests).
+	b, _ = logged(t, 3)
+	p = b.Get(latestRequests).
 		Shows(http.StatusOK, "3 requests, newest first", "20 November 2026", "10:00:00",
 			"/api/v1/opportunities?country=CA&remote=true",
 			"Key <1> oda_live_…", "400 invalid_parameter", "1.2ms", requestID(2))
@@ -266,19 +242,11 @@ func TestKeysInUse(t *testing.T) {
 	}
 	s.Issue(b.Account)
 	b.Get("/account").Shows(http.StatusOK, "1 of 5 in use", "expires on 20 November 2027")
-	s.Do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","account":"`+b.Account+`","expiresIn":"744h"}`)
+	s.Issue(b.Account, "expiresIn", "744h")
 	require.NotContains(t, b.Get("/account").
 		Shows(http.StatusOK, "The next one expires on 21 December 2026").Text(), "Soon")
-	s.Do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","account":"`+b.Account+`","expiresIn":"720h"}`)
+	s.Issue(b.Account, "expiresIn", "720h")
 	b.Get("/account").Shows(http.StatusOK, "Soon", "Rotate it before then")
-}
-
-func TestOverviewShowsTheTier(t *testing.T) {
-	s, b := person(t, func(c *authquota.Config) { c.Tiers = "commercial=300/20000/100" })
-	s.Charge(b.Account, 7)
-	b.Get("/account").Shows(http.StatusOK, "7 of 100 requests charged, 93 left")
-	s.Grant(b.Account, api.Commercial)
-	b.Get("/account").Shows(http.StatusOK, "Business", "20,000 requests a day")
 }
 
 func TestFewRecoveryCodesAreReported(t *testing.T) {

@@ -37,8 +37,8 @@ func NewSeed() string {
 	return seeds.EncodeToString(random)
 }
 
-// GroupSeed writes a seed in groups of four for reading.
-func GroupSeed(seed string) string {
+// Group writes a seed or a code in groups of four for reading.
+func Group(seed string) string {
 	var b strings.Builder
 	for i, r := range seed {
 		if i > 0 && i%4 == 0 {

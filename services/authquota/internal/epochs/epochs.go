@@ -276,7 +276,7 @@ func (e *Epochs) replace(ctx context.Context, verified, newest, mode string, epo
 // InEffect calls read until the epoch that it returns is the one in Redis, so that a gateway that
 // compares it notices every later change. It returns an error (503) if the database is set back.
 func (e *Epochs) InEffect(ctx context.Context, read func(context.Context) (accountdb.Epoch, error)) error {
-	if err := e.Available(); err != nil {
+	if err := e.Err(); err != nil {
 		return err
 	}
 	for range 3 {
@@ -306,7 +306,7 @@ func (e *Epochs) same(ctx context.Context, epoch accountdb.Epoch) (bool, error) 
 // repair publishes what Redis lacks, and sets the epoch of an account there if it differs from the
 // database although the database has the mark.
 func (e *Epochs) repair(ctx context.Context, account string) error {
-	if err := errors.Join(e.poll(ctx, 0), e.Available()); err != nil {
+	if err := errors.Join(e.poll(ctx, 0), e.Err()); err != nil {
 		return err
 	}
 	published := e.Published()
@@ -325,7 +325,7 @@ func (e *Epochs) Current(ctx context.Context, epoch accountdb.Epoch) error {
 	if same, err := e.same(ctx, epoch); err == nil && !same {
 		_ = e.poll(ctx, 0)
 	}
-	return e.Available()
+	return e.Err()
 }
 
 // Reachable returns an error if Redis does not reply.

@@ -3,7 +3,6 @@ package epochs
 import (
 	"context"
 	"errors"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -57,9 +56,6 @@ func ReadLost(ctx context.Context, client *redis.Client, store setback.Store) (l
 	return l, err
 }
 
-// number is the form of an epoch in Redis.
-var number = regexp.MustCompile(`^[0-9]{1,16}$`)
-
 // Current records the decision of an operator that nothing was lost.
 func Current(now time.Time, operator string) setback.Decision {
 	return func(db *gorm.DB) error {
@@ -91,9 +87,6 @@ func (l *Lost) accept(tx *accountdb.Tx, operator string) error {
 		after = page[len(page)-1].Account
 		page = slices.DeleteFunc(page,
 			func(e accountdb.Epoch) bool { return l.exact && l.epochs[e.Account] == strconv.FormatInt(e.Number, 10) })
-		if len(page) == 0 {
-			continue
-		}
 		if err := l.revoke(tx, operator, newest, page); err != nil {
 			return err
 		}
@@ -118,10 +111,8 @@ func (l *Lost) newest(tx *accountdb.Tx) (newest int64, err error) {
 	err = tx.Raw("SELECT coalesce(max(epoch), 0) FROM accounts").Scan(&newest).Error
 	newest = max(newest, database.Micros(tx.Now))
 	for _, text := range l.epochs {
-		if number.MatchString(text) {
-			if n, _ := strconv.ParseInt(text, 10, 64); n < database.Micros(tx.Now.AddDate(0, 0, 1)) {
-				newest = max(newest, n)
-			}
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n < database.Micros(tx.Now.AddDate(0, 0, 1)) {
+			newest = max(newest, n)
 		}
 	}
 	return newest + beyond, err

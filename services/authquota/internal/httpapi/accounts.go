@@ -8,12 +8,12 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/notices"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/people"
 )
 
 func (a API) listAccounts(c call) (any, error) {
-	page, err := c.page(account.CheckID)
+	page, err := c.page("account")
 	if err == nil && len(c.query["email"]) > maxFragment {
 		err = problem.Invalid("email", "is longer than an address")
 	}
@@ -85,7 +85,7 @@ func (a API) listAudit(c call) (any, error) {
 	}
 	switch {
 	case err != nil:
-	case search.Account != "" && account.CheckID(search.Account) != nil:
+	case search.Account != "" && accountdb.CheckID("account", search.Account) != nil:
 		err = problem.Invalid("account", "must be the id of an account")
 	case search.Action != "" && !actionLike.MatchString(search.Action):
 		err = problem.Invalid("action", "must be the prefix of an action, such as key. or person.sign_in")
@@ -106,24 +106,5 @@ func (a API) listAudit(c call) (any, error) {
 // announce creates an announcement or, if it exists, returns its progress. With dryRun it creates
 // nothing.
 func (a API) announce(c call, in api.AnnouncementRequest) (any, error) {
-	want, err := notices.Announcement{
-		ID: in.ID, Kind: notices.AnnouncementKind(in.Kind), Subject: in.Subject, Text: in.Text,
-	}.Check()
-	if err != nil {
-		return nil, err
-	}
-	letter, err := a.Notices.Preview(want)
-	if err != nil {
-		return nil, err
-	}
-	var p notices.Progress
-	if in.DryRun {
-		p, err = a.Notices.Progress(c.ctx, want)
-	} else {
-		p, err = a.Notices.Announce(c.ctx, c.actor, want)
-	}
-	return api.Announcement{
-		ID: want.ID, Kind: string(want.Kind), Subject: letter.Subject, Text: letter.Text,
-		Recipients: p.Recipients, Posted: p.Posted, CreatedAt: p.CreatedAt, FinishedAt: p.FinishedAt,
-	}, err
+	return a.Notices.Announce(c.ctx, c.actor, in)
 }

@@ -20,6 +20,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/epochs"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/keyusage"
@@ -83,11 +84,6 @@ func (a API) routes() []route {
 	}
 }
 
-// ids checks the parameters of paths.
-var ids = map[string]func(string) error{
-	"account": account.CheckID, "key": keys.CheckID, "request": keys.CheckRequestID,
-}
-
 // Handler serves the routes and /readyz. peer.Rules has the services that may call them.
 func (a API) Handler(ready http.Handler) http.Handler {
 	e := web.New(a.Errors)
@@ -118,10 +114,8 @@ func (r route) serve(g *gin.Context) (_ web.Reply, err error) {
 		return web.Reply{}, err
 	}
 	for _, p := range g.Params {
-		if check, known := ids[p.Key]; known {
-			if err := check(p.Value); err != nil {
-				return web.Reply{}, err
-			}
+		if err := accountdb.CheckID(p.Key, p.Value); err != nil {
+			return web.Reply{}, err
 		}
 	}
 	switch v, err := r.handle(c); v := v.(type) {
@@ -146,10 +140,11 @@ func body[In any](handle func(call, In) (any, error)) func(call) (any, error) {
 	}
 }
 
-func (c call) page(known func(string) error) (account.Page, error) {
+// page returns the page of a list of accounts, keys or requests.
+func (c call) page(kind string) (account.Page, error) {
 	limit, err := c.query.Integer("limit", 1, api.MaxOperatorPageSize, api.MaxOperatorPageSize)
 	after, given := c.query["after"]
-	if err == nil && given && known(after) != nil {
+	if err == nil && given && accountdb.CheckID(kind, after) != nil {
 		err = problem.Invalid("after", "must be the ID of the last entry of the previous page")
 	}
 	return account.Page{After: after, Limit: limit}, err

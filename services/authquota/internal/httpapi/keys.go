@@ -13,7 +13,6 @@ import (
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
-	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/keys"
 )
@@ -24,8 +23,8 @@ func (a API) issue(c call, order keys.Order) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	secret := apikey.Generate(keys.PrefixOf(order.Test))
-	key, err := a.Keys.Issue(c.ctx, c.actor, order, life, keys.NewRecord(secret, a.Peppers))
+	secret, record := keys.Generate(order.Test, a.Peppers)
+	key, err := a.Keys.Issue(c.ctx, c.actor, order, life, record)
 	return web.Reply{
 		Status: http.StatusCreated,
 		Header: http.Header{"Cache-Control": {"no-store"}},
@@ -36,10 +35,10 @@ func (a API) issue(c call, order keys.Order) (any, error) {
 }
 
 func (a API) listKeys(c call) (any, error) {
-	page, err := c.page(keys.CheckID)
+	page, err := c.page("key")
 	id, given := c.query["account"]
 	if err == nil && given {
-		err = account.CheckID(id)
+		err = accountdb.CheckID("account", id)
 	}
 	if err != nil {
 		return nil, err
@@ -106,7 +105,7 @@ func (a API) keyDigests(c call) (any, error) {
 }
 
 func (a API) listRequests(c call) (any, error) {
-	page, err := c.page(keys.CheckRequestID)
+	page, err := c.page("request")
 	all, err2 := c.query.Flag("all")
 	if err := cmp.Or(err, err2); err != nil {
 		return nil, err
@@ -120,15 +119,14 @@ func (a API) listRequests(c call) (any, error) {
 }
 
 func (a API) approve(c call, _ struct{}) (any, error) {
-	decided, err := a.Keys.Decide(c.ctx, c.actor, c.Param("request"), keys.Approve())
-	return decided.Listed(), err
+	return a.decide(c, keys.Decide{State: keys.Approved})
 }
 
 func (a API) decline(c call, in reason) (any, error) {
-	decision, err := keys.Decline(in.Reason)
-	if err != nil {
-		return nil, err
-	}
+	return a.decide(c, keys.Decide{State: keys.Declined, Reason: in.Reason})
+}
+
+func (a API) decide(c call, decision keys.Decide) (any, error) {
 	decided, err := a.Keys.Decide(c.ctx, c.actor, c.Param("request"), decision)
 	return decided.Listed(), err
 }

@@ -3,7 +3,6 @@ package keys
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"opportunity.internal/pkg/database"
@@ -73,7 +72,7 @@ func holder(tx *accountdb.Tx, actor string, order Order) (account.Account, error
 // keysInUse returns how many of MaxActive keys are in use, including requests that may become keys.
 // The account must be locked.
 func keysInUse(tx *accountdb.Tx, id string) (taken int, err error) {
-	err = tx.Raw(`SELECT (SELECT count(*) FROM api_keys k WHERE k.account_id = ? AND `+counts+`) +
+	err = tx.Raw(`SELECT (SELECT count(*) FROM api_keys k WHERE k.account_id = ? AND `+Counted+`) +
 		(SELECT count(*) FROM key_requests r WHERE r.account_id = ? AND r.state IN ?)`,
 		id, database.Micros(tx.Now), id, openStates).Scan(&taken).Error
 	return taken, err
@@ -118,7 +117,7 @@ func (s *Store) Rotate(ctx context.Context, id, key string, stored Record) (succ
 		}
 		old.Standing = a.Standing
 		if !old.Counts(tx.Now) {
-			return NotRotatable()
+			return ErrNotRotatable
 		}
 		var before int64 // otherwise an account could have any number of keys, all but one in their grace periods
 		err = tx.Model(&row{}).Where("successor_id = ? AND revoked_at IS NULL AND expires_at > ?", key,
@@ -254,31 +253,25 @@ var errConnected = rejection("This key already belongs to another person's accou
 
 func ended(status Status) error { return rejection("This key cannot be connected: it is %s.", status) }
 
-// lockBoth locks both accounts in the order of their IDs, to prevent deadlocks.
+// lockBoth locks both accounts, first in the order of their IDs, to prevent deadlocks.
 func lockBoth(tx *accountdb.Tx, id, other string) (holder, from account.Account, err error) {
-	ids := []string{id, other}
-	slices.Sort(ids)
-	for _, next := range slices.Compact(ids) {
-		if next == id {
-			if holder, err = lockHolder(tx, id); err != nil {
-				return holder, from, err
-			}
-		}
-		if next != other {
-			continue
-		}
-		from, err = account.Lock(tx, other)
-		switch problem.Of(err).Code {
-		case problem.NotFound: // merged into another account since the key was read
-			return holder, from, errConnected
-		case problem.InvalidParameter: // closed
-			return holder, from, ended(Revoked)
-		}
-		if err != nil {
-			return holder, from, err
-		}
+	if _, err = account.LockAny(tx, min(id, other)); err == nil {
+		_, err = account.LockAny(tx, max(id, other))
 	}
-	return holder, from, nil
+	if err == nil {
+		holder, err = lockHolder(tx, id)
+	}
+	if err != nil {
+		return holder, from, err
+	}
+	from, err = account.Lock(tx, other)
+	switch problem.Of(err).Code {
+	case problem.NotFound: // merged into another account since the key was read
+		err = errConnected
+	case problem.InvalidParameter: // closed
+		err = ended(Revoked)
+	}
+	return holder, from, err
 }
 
 // connectable returns an error if the key cannot be connected. Both accounts must be locked.

@@ -53,10 +53,16 @@ type Key struct {
 // it.
 type Record struct{ Digest, Prefix, LastFour string }
 
-// NewRecord returns the stored form of a key, hashed with the newest pepper.
-func NewRecord(key apikey.Key, peppers [][]byte) Record {
+// Generate returns a new key, which a test key's prefix tells from others, and its stored form,
+// hashed with the newest pepper.
+func Generate(test bool, peppers [][]byte) (apikey.Key, Record) {
+	prefix := apikey.Live
+	if test {
+		prefix = apikey.Test
+	}
+	key := apikey.Generate(prefix)
 	prefix, last4 := key.Preview()
-	return Record{key.Digests(peppers[:1])[0], prefix, last4}
+	return key, Record{key.Digests(peppers[:1])[0], prefix, last4}
 }
 
 // Status is the state of a key.
@@ -119,17 +125,6 @@ func Listed(keys []Key, now time.Time) []api.ListedKey {
 	return list
 }
 
-// CheckID returns NotFound for an ID that does not have the form of a key ID.
-func CheckID(id string) error {
-	if !accountdb.ValidID("key_", id) {
-		return NotFound()
-	}
-	return nil
-}
-
-// NotFound returns the error for an unknown key ID.
-func NotFound() error { return problem.NoSuch("key") }
-
 // Filter selects keys for operators. Empty fields match every key.
 type Filter struct {
 	Account string // id
@@ -149,7 +144,7 @@ type Order struct {
 // first invalid field.
 func (o Order) Checked() (Order, time.Duration, error) {
 	if o.Account != "" {
-		if err := account.CheckID(o.Account); err != nil {
+		if err := accountdb.CheckID("account", o.Account); err != nil {
 			return o, 0, err
 		}
 	}
@@ -174,14 +169,6 @@ func (o Order) Checked() (Order, time.Duration, error) {
 		}
 	}
 	return o, life, nil
-}
-
-// PrefixOf returns the prefix of test keys or of others.
-func PrefixOf(test bool) string {
-	if test {
-		return apikey.Test
-	}
-	return apikey.Live
 }
 
 // NewID returns a key ID. It reveals nothing about the key itself.
@@ -232,13 +219,10 @@ func rejection(format string, args ...any) error {
 
 // Errors for people who manage keys on the account pages. All are invalid_parameter.
 
-// NoTestKey returns the error for a request for a test key of an account that has one, or is not on
-// the base tier.
-func NoTestKey() error {
-	return rejection(
-		"Your account cannot get another test key: an account on the free plan has one. Revoke it first, or request a live " +
-			"key.")
-}
+// ErrNoTestKey is returned for a request for a test key of an account that has one, or is not on the
+// base tier.
+var ErrNoTestKey = rejection(
+	"Your account cannot get another test key: an account on the free plan has one. Revoke it first, or request a live key.")
 
 // NotOpen returns the error for collecting or withdrawing a request whose state does not allow it.
 func NotOpen(state RequestState) error {
@@ -253,8 +237,6 @@ func NotOpen(state RequestState) error {
 			"rotate it.")
 }
 
-// NotRotatable returns the error for rotating a key that has ended or was rotated.
-func NotRotatable() error {
-	return rejection(
-		"This key has ended or was already rotated. If you missed the new key, revoke this one and rotate the new one.")
-}
+// ErrNotRotatable is returned for rotating a key that has ended or was rotated.
+var ErrNotRotatable = rejection(
+	"This key has ended or was already rotated. If you missed the new key, revoke this one and rotate the new one.")

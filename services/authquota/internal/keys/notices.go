@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"gorm.io/gorm/clause"
-
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
@@ -35,14 +33,6 @@ func (k Key) Notice(now time.Time) int {
 	return 0
 }
 
-type noticeRow struct {
-	KeyID string `gorm:"primaryKey"`
-	Days  int    `gorm:"primaryKey;autoIncrement:false"`
-	At    int64
-}
-
-func (noticeRow) TableName() string { return "key_notices" }
-
 const noticeBatch = 200
 
 // Remind posts the due notices about the end of keys, one mail for each. Several processes may call
@@ -54,9 +44,9 @@ func (s *Store) Remind(ctx context.Context) error {
 		expiring, err := findKeys(s.db.WithContext(ctx), `
 			WHERE k.expires_at > ? AND k.expires_at <= ? AND k.revoked_at IS NULL AND k.replaced_at IS NULL AND k.id > ?
 				AND EXISTS (SELECT 1 FROM people p WHERE p.account_id = k.account_id AND p.closed_at IS NULL)
-				AND NOT EXISTS (SELECT 1 FROM key_notices n WHERE n.key_id = k.id
-					AND n.days = CASE WHEN k.expires_at <= ? THEN 1 WHEN k.expires_at <= ? THEN 7 ELSE 30 END)
-			ORDER BY k.id LIMIT ?`, in(0), in(30), after, in(1), in(7), noticeBatch)
+				AND NOT EXISTS (SELECT 1 FROM notice_events n WHERE n.account_id = k.account_id AND n.kind = ?
+					AND n.event = k.id || CASE WHEN k.expires_at <= ? THEN '/1' WHEN k.expires_at <= ? THEN '/7' ELSE '/30' END)
+			ORDER BY k.id LIMIT ?`, in(0), in(30), after, notices.KeyExpiry, in(1), in(7), noticeBatch)
 		if err != nil {
 			return database.Outage(err)
 		}
@@ -85,11 +75,8 @@ func (s *Store) remind(ctx context.Context, id string) error {
 		if days == 0 { // it was revoked or replaced in the meantime
 			return nil
 		}
-		claim := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&noticeRow{id, days, database.Micros(tx.Now)})
-		if claim.Error != nil || claim.RowsAffected == 0 {
-			return claim.Error
-		}
-		return notices.Notify(tx, notices.KeyExpiry, key.Account, "key-expires", map[string]string{
+		event := id + "/" + strconv.Itoa(days)
+		return notices.NotifyOnce(tx, notices.KeyExpiry, key.Account, event, "key-expires", map[string]string{
 			"name": key.Title(), "key": key.Shown(), "when": account.FormatTime(key.ExpiresAt), "days": strconv.Itoa(days),
 		})
 	})

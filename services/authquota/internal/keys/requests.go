@@ -67,22 +67,6 @@ const (
 // Open reports whether the request may still become a key. Open requests count towards MaxActive.
 func (s RequestState) Open() bool { return s == Pending || s == Approved }
 
-// NewRequestID makes the id of a request. Ids made later sort later.
-func NewRequestID() string { return accountdb.NewID("req_") }
-
-// CheckRequestID returns RequestNotFound for an id that cannot be a request's.
-func CheckRequestID(id string) error {
-	if !accountdb.ValidID("req_", id) {
-		return RequestNotFound()
-	}
-	return nil
-}
-
-// RequestNotFound returns the error for an unknown request id.
-func RequestNotFound() error {
-	return problem.NoSuch("request")
-}
-
 // RequestedKey describes the key that a person requests.
 type RequestedKey struct {
 	Name    string
@@ -100,15 +84,6 @@ var breaks = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ")
 type Decide struct {
 	State  RequestState // Approved or Declined
 	Reason string       // of Declined; the mail to the person quotes it
-}
-
-// Approve lets the person collect the key.
-func Approve() Decide { return Decide{State: Approved} }
-
-// Decline rejects the request, with a reason for the person.
-func Decline(reason string) (Decide, error) {
-	reason, err := account.Text("reason", reason)
-	return Decide{Declined, reason}, err
 }
 
 // Apply decides an undecided request. Repeating its decision changes nothing and is no error; every
@@ -157,17 +132,14 @@ func (s *Store) Requests(ctx context.Context, all bool, page account.Page) (requ
 
 func lockRequest(tx *accountdb.Tx, id string) (r Request, err error) {
 	err = tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&r, "id = ?", id).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		err = RequestNotFound()
-	}
-	return r, err
+	return r, accountdb.Found(err, "request")
 }
 
 // lockOwnRequest is lockRequest for a request of the account.
 func lockOwnRequest(tx *accountdb.Tx, account, id string) (Request, error) {
 	r, err := lockRequest(tx, id)
 	if err == nil && r.Account != account {
-		err = RequestNotFound()
+		err = problem.NoSuch("request")
 	}
 	return r, err
 }
@@ -231,7 +203,7 @@ func (s *Store) RequestKey(ctx context.Context, id string, wanted RequestedKey, 
 			return Request{}, err
 		}
 		created := Request{
-			ID: NewRequestID(), Account: a.ID, Name: wanted.Name, UseCase: wanted.UseCase, Test: wanted.Test, State: Pending,
+			ID: accountdb.NewID("req_"), Account: a.ID, Name: wanted.Name, UseCase: wanted.UseCase, Test: wanted.Test, State: Pending,
 			RequestedAt: tx.Now,
 		}
 		err = errors.Join(tx.Create(&created).Error, tx.Record(a.ID, "key.request", created.ID, map[string]any{
@@ -240,7 +212,7 @@ func (s *Store) RequestKey(ctx context.Context, id string, wanted RequestedKey, 
 		if err != nil || !atOnce && (!wanted.Test || wanted.Held) && !offered.Live {
 			return created, err
 		}
-		if _, err := Approve().Apply(&created, AutoApproval, tx.Now); err != nil {
+		if _, err := (Decide{State: Approved}).Apply(&created, AutoApproval, tx.Now); err != nil {
 			return created, err
 		}
 		return created, saveDecision(tx, created, false) // the next page shows it
@@ -261,7 +233,7 @@ func checkRequest(tx *accountdb.Tx, a account.Account, wanted RequestedKey) (Off
 	}
 	offered, err := offer(tx.DB, a.ID, a.Standing, tx.Now)
 	if err == nil && wanted.Test && !offered.Test {
-		err = NoTestKey()
+		err = ErrNoTestKey
 	}
 	return offered, err
 }
@@ -284,8 +256,13 @@ func (s *Store) Withdraw(ctx context.Context, id, request string) error {
 }
 
 // Decide applies an operator's decision to a request, posts a mail to its person and returns the
-// request.
-func (s *Store) Decide(ctx context.Context, actor, id string, decision Decide) (Request, error) {
+// request. Declining needs a reason.
+func (s *Store) Decide(ctx context.Context, actor, id string, decision Decide) (_ Request, err error) {
+	if decision.State == Declined {
+		if decision.Reason, err = account.Text("reason", decision.Reason); err != nil {
+			return Request{}, err
+		}
+	}
 	return accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (Request, error) {
 		r, err := lockRequest(tx, id)
 		if err != nil {
@@ -311,9 +288,7 @@ func saveDecision(tx *accountdb.Tx, r Request, notify bool) error {
 		}
 	}
 	err := errors.Join(
-		tx.Table("key_requests").Where("id = ?", r.ID).Updates(map[string]any{
-			"state": r.State, "reason": r.Reason, "decided_at": accountdb.Micros(r.DecidedAt), "decided_by": r.DecidedBy,
-		}).Error,
+		tx.Select("State", "Reason", "DecidedAt", "DecidedBy").Updates(&r).Error,
 		tx.Record(r.DecidedBy, action, r.ID, detail),
 	)
 	if err != nil || !notify {

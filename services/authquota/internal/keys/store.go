@@ -12,6 +12,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
 )
@@ -21,29 +22,6 @@ type Store struct{ db *accountdb.DB }
 
 // NewStore returns a Store.
 func NewStore(db *accountdb.DB) *Store { return &Store{db} }
-
-// ActiveKeys returns the number of active keys of each account, without those in their grace
-// period.
-func (s *Store) ActiveKeys(ctx context.Context, accounts []string) (map[string]int, error) {
-	var rows []struct {
-		AccountID string
-		Keys      int
-	}
-	err := s.db.WithContext(ctx).
-		Raw("SELECT k.account_id, count(*) AS keys FROM api_keys k WHERE k.account_id IN ? AND "+counts+
-			" GROUP BY k.account_id", accounts, database.Micros(s.db.Now())).Scan(&rows).Error
-	active := make(map[string]int, len(rows))
-	for _, r := range rows {
-		active[r.AccountID] = r.Keys
-	}
-	return active, database.Outage(err)
-}
-
-// OpenRequests returns the open requests of an account, oldest first.
-func (s *Store) OpenRequests(ctx context.Context, id string) (open []Request, err error) {
-	err = s.db.WithContext(ctx).Order("asked_at, id").Find(&open, "account_id = ? AND state IN ?", id, openStates).Error
-	return open, database.Outage(err)
-}
 
 type row struct {
 	Key `gorm:"embedded"`
@@ -62,11 +40,11 @@ func create(tx *accountdb.Tx, a account.Account, key Key, stored Record) (Key, e
 
 const owned = `SELECT k.*, a.tier FROM api_keys k JOIN accounts a ON a.id = k.account_id `
 
-// counts selects keys k for which Key.Counts is true. Its parameter is the current time.
-const counts = `k.revoked_at IS NULL AND k.replaced_at IS NULL AND k.expires_at > ?`
+// Counted selects keys k for which Key.Counts is true. Its parameter is the current time.
+const Counted = `k.revoked_at IS NULL AND k.replaced_at IS NULL AND k.expires_at > ?`
 
-// named is counts with a named parameter.
-var named = strings.Replace(counts, "?", "@now", 1)
+// named is Counted with a named parameter.
+var named = strings.Replace(Counted, "?", "@now", 1)
 
 // Resolved is a key with what else decides about requests with it.
 type Resolved struct {
@@ -92,32 +70,24 @@ func (s *Store) resolve(ctx context.Context, where string, args ...any) (found R
 	var rows []struct {
 		Key         Key `gorm:"embedded"`
 		SuspendedAt *int64
-		Epoch       accountdb.Epoch `gorm:"embedded"`
-
-		PaidTier  string
-		PaidUntil *int64
-		Renews    bool
-		Trouble   string
-		Version   int64 // 0 without an entitlement
+		Epoch       accountdb.Epoch     `gorm:"embedded"`
+		Paid        account.Entitlement `gorm:"embedded;embeddedPrefix:paid_"` // with version 0 if there is none
 	}
 	err = s.db.WithContext(ctx).Raw(`SELECT k.*, a.tier, a.suspended_at, `+accountdb.EpochColumns+`,
-			coalesce(e.tier, '') AS paid_tier, e.paid_until, coalesce(e.renews, false) AS renews,
-			coalesce(e.trouble, '') AS trouble, coalesce(e.version, 0) AS version
+			coalesce(e.tier, '') AS paid_tier, e.paid_until AS paid_paid_until, coalesce(e.renews, false) AS paid_renews,
+			coalesce(e.trouble, '') AS paid_trouble, coalesce(e.version, 0) AS paid_version
 		FROM api_keys k JOIN accounts a ON a.id = k.account_id LEFT JOIN entitlements e ON e.holder_id = a.id
 		WHERE `+where+" ORDER BY e.account_id", args...).Scan(&rows).Error
 	if err == nil && len(rows) == 0 {
-		err = NotFound()
+		err = problem.NoSuch("key")
 	}
 	if err != nil {
 		return found, database.Outage(err)
 	}
 	found = Resolved{rows[0].Key, rows[0].SuspendedAt != nil, rows[0].Epoch}
 	for _, r := range rows {
-		if r.Version > 0 {
-			paid := account.EntitlementRow{
-				Tier: r.PaidTier, PaidUntil: r.PaidUntil, Renews: r.Renews, Trouble: r.Trouble, Version: r.Version,
-			}
-			found.Paid = append(found.Paid, paid.Entitlement())
+		if r.Paid.Version > 0 {
+			found.Paid = append(found.Paid, api.Entitlement(r.Paid))
 		}
 	}
 	return found, nil
@@ -144,7 +114,7 @@ func findKeys(db *gorm.DB, where string, args ...any) ([]Key, error) {
 func findKey(db *gorm.DB, where string, args ...any) (Key, error) {
 	found, err := findKeys(db, where, args...)
 	if err == nil && len(found) == 0 {
-		err = NotFound()
+		err = problem.NoSuch("key")
 	}
 	if err != nil {
 		return Key{}, err
@@ -198,10 +168,7 @@ func lockOwnKey(tx *accountdb.Tx, id, key string) (Key, error) {
 	var r row
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).
 		Take(&r, "id = ? AND account_id = ?", key, id).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		err = NotFound()
-	}
-	return r.Key, err
+	return r.Key, accountdb.Found(err, "key")
 }
 
 // digestRetention is the time for which gateways know a key that has ended, to say that it was
@@ -256,7 +223,7 @@ func (s *Store) keyDigests(ctx context.Context, from int64, limit int) (rows []a
 // Overview is the summary on the home page of the account.
 type Overview struct {
 	Active   int        // active keys without a successor
-	Expiring *time.Time // the earliest expiry of these
+	Expiring *time.Time `gorm:"serializer:column"` // the earliest expiry of these
 	Pending  int        // undecided requests
 	Ready    int        // approved requests whose keys were not collected yet
 	Called   bool       // whether any key of the account was ever used
@@ -266,21 +233,12 @@ type Overview struct {
 func (o Overview) InUse() int { return o.Active + o.Pending + o.Ready }
 
 // Overview returns the summary for the home page of the account.
-func (s *Store) Overview(ctx context.Context, id string) (Overview, error) {
-	now := database.Micros(s.db.Now())
-	var row struct {
-		Active, Pending, Ready, Used int
-		Expiring                     *int64
-	}
-	err := s.db.WithContext(ctx).Raw(`SELECT k.active, k.expiring, k.used, r.pending, r.ready FROM
+func (s *Store) Overview(ctx context.Context, id string) (o Overview, err error) {
+	err = s.db.WithContext(ctx).Raw(`SELECT k.active, k.expiring, k.called, r.pending, r.ready FROM
 		(SELECT COUNT(CASE WHEN works THEN 1 END) AS active, MIN(CASE WHEN works THEN expires_at END) AS expiring,
-			COUNT(last_used_at) AS used
-			FROM (SELECT expires_at, last_used_at, revoked_at IS NULL AND replaced_at IS NULL AND expires_at > ? AS works
-				FROM api_keys WHERE account_id = ?) AS keys) AS k,
+			COUNT(last_used_at) > 0 AS called
+			FROM (SELECT k.expires_at, k.last_used_at, `+Counted+` AS works FROM api_keys k WHERE account_id = ?) AS keys) AS k,
 		(SELECT COUNT(CASE state WHEN 'asked' THEN 1 END) AS pending, COUNT(CASE state WHEN 'approved' THEN 1 END) AS ready
-			FROM key_requests WHERE account_id = ?) AS r`, now, id, id).Scan(&row).Error
-	return Overview{
-		Active: row.Active, Expiring: accountdb.Instant(row.Expiring), Pending: row.Pending, Ready: row.Ready,
-		Called: row.Used > 0,
-	}, database.Outage(err)
+			FROM key_requests WHERE account_id = ?) AS r`, database.Micros(s.db.Now()), id, id).Scan(&o).Error
+	return o, database.Outage(err)
 }

@@ -1,6 +1,6 @@
 -- Records that the ledger has counters of a day. Those that changed since they were read stay in the set.
 -- KEYS  1 hash of the day    2 set of changed fields
--- ARGV  field, value as read by changed.lua, ...
+-- ARGV  field, value as read, ...
 
 local fields, copied = {}, {}
 for i = 1, #ARGV, 2 do fields[#fields + 1] = ARGV[i] end

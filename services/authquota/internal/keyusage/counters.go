@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/singleflight"
 
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
@@ -33,8 +34,9 @@ func script(name string) *redis.Script {
 }
 
 var (
-	changed = script("changed")
-	copied  = script("copied")
+	copied = script("copied")
+	finish = script("finish")
+	move   = script("move")
 )
 
 // Counters are the daily counters in Redis, which limits are checked against, with their copy in
@@ -55,8 +57,8 @@ type Counters struct {
 	redis *redis.Client
 	store *Store
 
-	settled string                    // day whose counters can no longer change
-	copied  atomic.Pointer[time.Time] // time of the last successful copy
+	copied   atomic.Pointer[time.Time] // time of the last successful copy
+	restores singleflight.Group        // by day
 }
 
 // NewCounters returns Counters.
@@ -97,196 +99,119 @@ func (c *Counters) Recent(ctx context.Context, account string) (n int, err error
 	return n, nil
 }
 
-// Copy saves the counters that changed since the last copy: today's and, until they are final,
-// yesterday's. After a failure, saved counters may be saved again; none is left out. It must not be
-// called concurrently in one process; other processes may copy at the same time.
+// Copy saves the counters of today and yesterday that changed since the last copy: requests are
+// charged by the clock of Redis, which may lag. After a failure, saved counters may be saved again;
+// none is left out. Several processes may copy at the same time.
 func (c *Counters) Copy(ctx context.Context) error {
 	now := c.store.db.Now()
-	today, before, settled := Days(now)
-	if c.settled != before {
-		if err := c.copyDay(ctx, before); err != nil {
+	for ago := range 2 {
+		if err := c.copyDay(ctx, counter.DayOf(now.AddDate(0, 0, -ago))); err != nil {
 			return err
 		}
-		if settled {
-			c.settled = before
-		}
-	}
-	if err := c.copyDay(ctx, today); err != nil {
-		return err
 	}
 	c.copied.Store(&now)
 	return nil
 }
 
 func (c *Counters) copyDay(ctx context.Context, day string) error {
-	keys := []string{counter.Day(day), counter.Changed(day)}
-	for cursor := "0"; ; {
-		p, err := c.read(ctx, keys, cursor)
+	for cursor := uint64(0); ; {
+		fields, next, err := c.redis.SScan(ctx, counter.Changed(day), cursor, "", pageSize).Result()
 		if err != nil {
-			return err
+			return problem.Unavailable(err)
 		}
-		if counts := p.counts(); len(counts) > 0 {
-			if err := c.store.SaveDay(ctx, day, counts); err != nil {
+		for page := range slices.Chunk(fields, pageSize) { // a small set comes at once, whatever its size
+			if err := c.copyPage(ctx, day, page); err != nil {
 				return err
 			}
 		}
-		if err := c.remove(ctx, keys, p); err != nil {
-			return err
-		}
-		if cursor = p.next; cursor == "0" {
+		if cursor = next; cursor == 0 {
 			return nil
 		}
 	}
 }
 
-type page struct {
-	next   string   // cursor of the next page, or "0"
-	fields []string // of the day; one may appear twice
-	values []string // empty if the day no longer has the field
-}
-
-// counts returns the counters. It leaves out values that cannot be one: the ledger has the latest
-// before them.
-func (p page) counts() []Count {
-	calls := make(map[string]int, len(p.fields))
-	for i, field := range p.fields {
-		if n, err := strconv.ParseUint(p.values[i], 10, 31); err == nil {
-			calls[field] = int(n)
-		}
-	}
-	return Counts(calls)
-}
-
-func (c *Counters) read(ctx context.Context, keys []string, cursor string) (p page, err error) {
-	reply, err := changed.Run(ctx, c.redis, keys, cursor, pageSize).Slice()
+// copyPage leaves out values that cannot be a counter: the ledger has the latest before them.
+func (c *Counters) copyPage(ctx context.Context, day string, fields []string) error {
+	values, err := c.redis.HMGet(ctx, counter.Day(day), fields...).Result()
 	if err != nil {
-		return p, problem.Unavailable(err)
+		return problem.Unavailable(err)
 	}
-	p.next, _ = reply[0].(string)
-	p.fields, p.values = texts(reply[1]), texts(reply[2])
-	return p, nil
-}
-
-func texts(reply any) []string {
-	list, _ := reply.([]any)
-	all := make([]string, len(list))
-	for i, text := range list {
-		all[i], _ = text.(string)
-	}
-	return all
-}
-
-func (c *Counters) remove(ctx context.Context, keys []string, p page) error {
-	args := make([]any, 0, 2*len(p.fields))
-	for i, field := range p.fields {
-		args = append(args, field, p.values[i])
-	}
-	for part := range slices.Chunk(args, 2*pageSize) {
-		if err := copied.Run(ctx, c.redis, keys, part...).Err(); err != nil {
-			return problem.Unavailable(err)
+	counts, read := make(map[string]int, len(fields)), make([]any, 0, 2*len(fields))
+	for i, field := range fields {
+		text, _ := values[i].(string)
+		read = append(read, field, text)
+		if n, err := strconv.ParseUint(text, 10, 31); err == nil && n > 0 {
+			counts[field] = int(n)
 		}
 	}
-	return nil
+	if err := c.store.SaveDay(ctx, day, counts); err != nil {
+		return err
+	}
+	return unavailable(copied.Run(ctx, c.redis, []string{counter.Day(day), counter.Changed(day)}, read...).Err())
 }
 
 // Lag returns the age of the last successful copy.
 func (c *Counters) Lag() time.Duration { return c.store.db.Now().Sub(*c.copied.Load()) }
 
-var (
-	claim  = script("claim")
-	fill   = script("fill")
-	finish = script("finish")
-
-	release = redis.NewScript("if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1")
-)
-
 const (
-	pageSize = 500             // counters of one command: about 1 ms of Redis' time
-	attempts = 3               // for each page
-	lease    = 2 * time.Second // between two pages; after it another process may start over
-	busyWait = 50 * time.Millisecond
+	pageSize   = 500         // counters of one command: about 1 ms of Redis' time
+	restoreTTL = time.Minute // of an unfinished restore, after its latest page
 )
 
-// errInterrupted means that Redis lost the restored counters, or that another process claimed the
-// restore.
-var errInterrupted = errors.New("restore of counters interrupted")
-
-// Restore returns nil once the day has counters in Redis: it restores them if they are missing, or
-// waits while another process does. Errors of Redis are service_unavailable.
+// Restore returns nil once the day has counters in Redis: it restores them if they are missing. At
+// most one restore of a day runs in a process. Errors of Redis are service_unavailable.
 //
 // The counters are collected, page by page, under a key of their own, and become those of the day
-// in one step when they are complete. So no request is admitted on a part of them. Redis holds the
-// lease of the one process that restores. Each page checks the lease and the number of counters
-// before it: if Redis loses its data again, or a failover loses some pages, the restore starts over
-// with what the ledger has then.
+// in one step when they are complete. So no request is admitted on a part of them. If Redis loses
+// its data again, or a failover loses some pages, the restore starts over with what the ledger has
+// then. Of several processes that restore a day, the first one to finish determines its counters.
 func (c *Counters) Restore(ctx context.Context, day string) error {
-	for {
-		token := uuid.NewString()
-		claimed, err := claim.Run(ctx, c.redis, []string{counter.Day(day), counter.Restore(day), counter.Restorer(day)},
-			token, lease.Milliseconds()).Text()
-		if err != nil {
-			return problem.Unavailable(err)
-		}
-		switch claimed {
-		case "exists":
-			return nil
-		case "claimed":
-			if err := c.fill(ctx, day, token); !errors.Is(err, errInterrupted) {
-				return err
+	_, err, _ := c.restores.Do(day, func() (any, error) {
+		for {
+			if n, err := c.redis.Exists(ctx, counter.Day(day)).Result(); err != nil || n > 0 {
+				return nil, unavailable(err)
 			}
-			continue
+			if complete, err := c.restore(ctx, day); err != nil || complete {
+				return nil, err
+			}
 		}
-		select {
-		case <-ctx.Done():
-			return problem.Unavailable(ctx.Err())
-		case <-time.After(busyWait):
-		}
-	}
+	})
+	return err
 }
 
-func (c *Counters) fill(ctx context.Context, day, token string) (err error) {
-	keys := []string{counter.Restore(day), counter.Restorer(day)}
-	defer func() {
-		if err != nil {
-			_ = release.Run(context.WithoutCancel(ctx), c.redis, keys[1:], token).Err() // otherwise the lease expires
-		}
-	}()
-	restored := 0
-	err = c.store.EachPage(ctx, day, pageSize, func(counts []Count) error {
-		args := make([]any, 0, 4+2*len(counts))
-		args = append(args, token, lease.Milliseconds(), counter.DayTTL.Milliseconds(), restored)
-		for _, count := range counts {
-			args = append(args, count.Account, count.Calls)
-		}
-		restored += len(counts)
-		return c.step(ctx, fill, keys, args...)
+// restore reports whether the day has counters. Otherwise Redis has lost some while it restored
+// them.
+func (c *Counters) restore(ctx context.Context, day string) (complete bool, err error) {
+	own, restored := counter.Restore(day, uuid.NewString()), 0
+	err = c.store.EachPage(ctx, day, pageSize, func(counts []any) error {
+		restored += len(counts) / 2
+		_, err := c.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+			p.HSet(ctx, own, counts...)
+			p.PExpire(ctx, own, restoreTTL)
+			return nil
+		})
+		return unavailable(err)
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
 	moves, err := c.store.MovesOn(ctx, day) // after the counts, which may include any of them
 	if err != nil {
-		return err
+		return false, err
 	}
-	args := []any{token, restored, counter.ServiceField, counter.DayTTL.Milliseconds()}
+	args := []any{restored, counter.ServiceField, counter.DayTTL.Milliseconds()}
 	for _, m := range moves {
 		args = append(args, m.From)
 	}
-	return c.step(ctx, finish, []string{counter.Day(day), keys[0], keys[1]}, args...)
+	complete, err = finish.Run(ctx, c.redis, []string{counter.Day(day), own}, args...).Bool()
+	return complete, unavailable(err)
 }
 
-func (c *Counters) step(ctx context.Context, script *redis.Script, keys []string, args ...any) error {
-	ok, err := script.Run(ctx, c.redis, keys, args...).Bool()
-	for n := 1; err != nil && ctx.Err() == nil && n < attempts; n++ {
-		ok, err = script.Run(ctx, c.redis, keys, args...).Bool()
-	}
+func unavailable(err error) error {
 	if err != nil {
-		return problem.Unavailable(err)
+		err = problem.Unavailable(err)
 	}
-	if !ok {
-		return errInterrupted
-	}
-	return nil
+	return err
 }
 
 // Move assigns the usage of one account on one day to another, which took over its keys. No further
@@ -301,16 +226,11 @@ type Move struct {
 // TableName implements gorm's Tabler.
 func (Move) TableName() string { return "usage_moves" }
 
-// movesOf returns the moves for a takeover at now: for today, and for the adjacent day near
-// midnight, because the clock of Redis may differ.
-func movesOf(from, to string, now time.Time) []Move {
-	day, before, settled := Days(now)
-	moves := []Move{{Day: day, From: from, To: to}}
-	if !settled {
-		moves = append(moves, Move{Day: before, From: from, To: to})
-	}
-	if after := counter.DayOf(now.Add(FinalAfter)); after != day {
-		moves = append(moves, Move{Day: after, From: from, To: to})
+// movesOf returns the moves for a takeover at now: for today, and for the adjacent days, because the
+// clock of Redis may differ at midnight.
+func movesOf(from, to string, now time.Time) (moves []Move) {
+	for _, days := range []int{-1, 0, 1} {
+		moves = append(moves, Move{Day: counter.DayOf(now.AddDate(0, 0, days)), From: from, To: to})
 	}
 	return moves
 }
@@ -358,8 +278,6 @@ func (s *Store) MovesOn(ctx context.Context, day string) (moves []Move, err erro
 	err = s.db.WithContext(ctx).Find(&moves, "day = ?", day).Error
 	return moves, database.Outage(err)
 }
-
-var move = script("move")
 
 // MoveInterval is the time between calls of DeliverMoves for all accounts.
 const MoveInterval = 5 * time.Second

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -66,9 +66,9 @@ func (m meter) charge(day, account string, calls any) {
 func (m meter) saved(day string) map[string]int {
 	m.t.Helper()
 	counts := map[string]int{}
-	require.NoError(m.t, m.EachPage(m.t.Context(), day, 100, func(page []keyusage.Count) error {
-		for _, c := range page {
-			counts[c.Account] = c.Calls
+	require.NoError(m.t, m.EachPage(m.t.Context(), day, 100, func(page []any) error {
+		for pair := range slices.Chunk(page, 2) {
+			counts[pair[0].(string)] = pair[1].(int)
 		}
 		return nil
 	}))
@@ -80,7 +80,8 @@ func (m meter) move(from, to string) {
 	m.t.Helper()
 	for _, id := range []string{from, to} {
 		require.NoError(m.t, m.db.Exec(
-			"INSERT INTO accounts (id, tier, suspend_reason, created_at) VALUES (?, 'free', '', 0)", id).Error)
+			"INSERT INTO accounts (id, tier, suspend_reason, created_at) VALUES (?, 'free', '', 0) ON CONFLICT DO NOTHING",
+			id).Error)
 	}
 	require.NoError(m.t, m.db.Change(m.t.Context(),
 		func(tx *accountdb.Tx) error { return keyusage.MoveUsage(tx, from, to) }))
@@ -92,48 +93,45 @@ func onServers(t *testing.T, test func(t *testing.T, c *redis.Client)) {
 	t.Run("embedded", func(t *testing.T) { test(t, newRedis(t)) })
 }
 
-// scriptHook calls functions around each run of a script by one client. If before returns an error,
-// the script does not run.
-type scriptHook struct {
-	hash          string
-	before, after func() error
+// hook calls functions around commands of one client. If before returns an error, the commands are
+// not sent.
+type hook struct{ before, after func() error }
+
+// onCommand adds a hook for a command, alone or in a pipeline.
+func onCommand(c *redis.Client, name string, h *hook) { c.AddHook(commandHook{name, h}) }
+
+type commandHook struct {
+	name string
+	*hook
 }
 
-// onScript adds a hook for a script in this directory.
-func onScript(t *testing.T, c *redis.Client, name string) *scriptHook {
-	t.Helper()
-	source, err := os.ReadFile(name)
-	require.NoError(t, err)
-	script := redis.NewScript(string(source))
-	require.NoError(t, script.Load(t.Context(), c).Err())
-	h := &scriptHook{hash: script.Hash()}
-	c.AddHook(h)
-	return h
+func (commandHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h commandHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, all []redis.Cmder) error {
+		return h.around(all[0], func() error { return next(ctx, all) })
+	}
 }
 
-func (*scriptHook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (*scriptHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (h *scriptHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (h commandHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() != "evalsha" || cmd.Args()[1] != h.hash {
-			return next(ctx, cmd)
-		}
-		if h.before != nil {
-			if err := h.before(); err != nil {
+		return h.around(cmd, func() error { return next(ctx, cmd) })
+	}
+}
+
+func (h commandHook) around(cmd redis.Cmder, send func() error) error {
+	if cmd.Name() != h.name {
+		return send()
+	}
+	for _, step := range []func() error{h.before, send, h.after} {
+		if step != nil {
+			if err := step(); err != nil {
 				cmd.SetErr(err)
 				return err
 			}
 		}
-		err := next(ctx, cmd)
-		if err == nil && h.after != nil {
-			err = h.after()
-		}
-		return err
 	}
+	return nil
 }
 
 func TestCopy(t *testing.T) {
@@ -165,13 +163,10 @@ func TestCopy(t *testing.T) {
 		m.db.Advance(time.Hour)
 		require.Equal(t, time.Hour, m.Lag())
 		m.charge(day, "b", 5)
-		copied()
-		require.Equal(t, 5, m.saved(day)["b"], "once more, then it is final")
-		require.Zero(t, m.Lag())
-		m.charge(day, "b", 6)
 		m.charge("2026-11-21", "c", 0) // refunded
 		copied()
 		require.Equal(t, 5, m.saved(day)["b"])
+		require.Zero(t, m.Lag())
 		require.Equal(t, map[string]int{"b": 1}, m.saved("2026-11-21"))
 
 		// of another program
@@ -205,7 +200,8 @@ func TestCopyWithoutRedis(t *testing.T) {
 func TestCountersThatChangeMeanwhileAreCopiedAgain(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
 		m := newMeter(t, c)
-		other, hook := m.other(), onScript(t, c, "copied.lua")
+		other, hook := m.other(), new(hook)
+		onCommand(c, "evalsha", hook)
 		m.charge(day, "a", 1)
 		m.charge(day, "b", 1)
 		hook.before = func() error { other.charge(day, "b", 2); hook.before = nil; return nil }
@@ -223,93 +219,60 @@ func TestCountersThatChangeMeanwhileAreCopiedAgain(t *testing.T) {
 	})
 }
 
-// However many pages a copy has and wherever a move happens between them, each state of the ledger
-// restores the sum of both accounts as of the merge or later, and none more than that.
-func TestMergedUsageIsInTheLedgerOnce(t *testing.T) {
-	const from, to = "acc_00000000000000000000000000000007", "acc_00000000000000000000000000000011"
-	const pages = 4
-	server := redistest.Start(t)
-	for at := range pages {
-		require.NoError(t, server.Client().FlushAll(t.Context()).Err())
-		m := newMeter(t, server.Client())
-		_, err := m.redis.Pipelined(t.Context(), func(p redis.Pipeliner) error {
-			for _, count := range accounts(pages * 500) {
-				p.HSet(t.Context(), counter.Day(day), count.Account, count.Calls)
-				p.SAdd(t.Context(), counter.Changed(day), count.Account)
-			}
-			return nil
-		})
-		require.NoError(t, err)
-		// an earlier copy
-		require.NoError(t, m.SaveDay(t.Context(), day, []keyusage.Count{{Account: from, Calls: 8}, {Account: to, Calls: 12}}))
-		m.charge(day, to, 30)
-		m.move(from, to)
-		saves, other := 0, m.other()
-		onScript(t, m.redis, "copied.lua").before = func() error {
-			saves++
-			require.Contains(t, []int{8 + 12, 30, 8 + 30}, m.saved(day)[to], "after page %d, move at %d", saves, at)
-			if saves == at+1 {
-				require.NoError(t, other.DeliverMoves(t.Context(), ""))
-			}
-			return nil
-		}
-		for range 2 {
-			require.NoError(t, m.Copy(t.Context()))
-		}
-		require.GreaterOrEqual(t, saves, pages)
-		require.Equal(t, 38, m.saved(day)[to])
-		require.Zero(t, m.redis.Exists(t.Context(), counter.Changed(day)).Val())
-	}
-}
-
-func TestCountsAreInLockingOrder(t *testing.T) {
-	require.Equal(t, []keyusage.Count{
-		{Account: "*", Calls: 3}, {Account: "acc_a", Calls: 2}, {Account: "acc_c", Calls: 1},
-	}, keyusage.Counts(maps.Clone(map[string]int{"acc_a": 2, "acc_b": 0, "*": 3, "acc_c": 1})))
-	require.Empty(t, keyusage.Counts(nil))
-}
-
 // accounts returns the counts of n accounts and their sum.
-func accounts(n int) []keyusage.Count {
-	counts, all := make([]keyusage.Count, n, n+1), 0
-	for i := range counts {
-		counts[i] = keyusage.Count{Account: fmt.Sprintf("acc_%032d", i), Calls: i%100 + 1}
-		all += counts[i].Calls
+func accounts(n int) map[string]int {
+	counts := map[string]int{counter.ServiceField: 0}
+	for i := range n {
+		counts[fmt.Sprintf("acc_%032d", i)] = i%100 + 1
+		counts[counter.ServiceField] += i%100 + 1
 	}
-	return append(counts, keyusage.Count{Account: counter.ServiceField, Calls: all})
+	return counts
 }
 
 // requireDay fails the test unless the day has exactly these counters and nothing else is left.
-func requireDay(t *testing.T, c *redis.Client, counts []keyusage.Count) {
+func requireDay(t *testing.T, c *redis.Client, counts map[string]int) {
 	t.Helper()
 	want := map[string]string{}
-	for _, count := range counts {
-		want[count.Account] = strconv.Itoa(count.Calls)
+	for account, calls := range counts {
+		want[account] = strconv.Itoa(calls)
 	}
 	require.Equal(t, want, c.HGetAll(t.Context(), counter.Day(day)).Val())
 	require.Greater(t, c.TTL(t.Context(), counter.Day(day)).Val(), counter.DayTTL-time.Minute)
-	require.Zero(t, c.Exists(t.Context(), counter.Restore(day), counter.Restorer(day)).Val())
+	require.Empty(t, c.Keys(t.Context(), counter.Restore(day, "*")).Val())
 }
 
+// Several processes restore at the same time. No request is admitted on a part of the counters.
 func TestRestore(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
 		m, counts := newMeter(t, c), accounts(2500)
 		require.NoError(t, m.SaveDay(t.Context(), day, counts))
-		onScript(t, c, "fill.lua").before = func() error {
-			require.Zero(t, c.Exists(t.Context(), counter.Day(day)).Val(), "a part of the counters must not show")
-			return nil
+		var processes sync.WaitGroup
+		for _, process := range []meter{m.other(), m.other(), m.other()} {
+			processes.Go(func() {
+				if err := process.Restore(context.Background(), day); err != nil {
+					t.Error(err)
+				}
+			})
 		}
-		require.NoError(t, m.Restore(t.Context(), day))
+		for n := int64(0); n < 2501; {
+			n = c.HLen(t.Context(), counter.Day(day)).Val()
+			require.Contains(t, []int64{0, 2501}, n)
+		}
+		processes.Wait()
 		requireDay(t, c, counts)
 
 		require.NoError(t, c.HIncrBy(t.Context(), counter.Day(day), counter.ServiceField, 1).Err())
-		counts[2500].Calls++
+		counts[counter.ServiceField]++
 		require.NoError(t, m.Restore(t.Context(), day), "existing counters are newer than the ledger")
 		requireDay(t, c, counts)
 
 		require.NoError(t, m.Restore(t.Context(), "2026-11-21"))
 		require.Equal(t, map[string]string{counter.ServiceField: "0"},
 			c.HGetAll(t.Context(), counter.Day("2026-11-21")).Val())
+
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.Equal(t, problem.ServiceUnavailable, problem.Of(m.Restore(ended, day)).Code)
 	})
 }
 
@@ -320,10 +283,7 @@ func TestInterruptedRestoreStartsOver(t *testing.T) {
 	for name, interrupt := range map[string]func(c *redis.Client) error{
 		"Redis loses its data": func(c *redis.Client) error { return c.FlushAll(t.Context()).Err() },
 		"a replica without the last page takes over": func(c *redis.Client) error {
-			return c.HDel(t.Context(), counter.Restore(day), fmt.Sprintf("acc_%032d", 700)).Err()
-		},
-		"another process claims it and stops": func(c *redis.Client) error {
-			return c.Set(t.Context(), counter.Restorer(day), "other", time.Millisecond).Err()
+			return c.HDel(t.Context(), c.Keys(t.Context(), counter.Restore(day, "*")).Val()[0], fmt.Sprintf("acc_%032d", 700)).Err()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -331,100 +291,19 @@ func TestInterruptedRestoreStartsOver(t *testing.T) {
 				require.NoError(t, server.Client().FlushAll(t.Context()).Err())
 				m, counts, pages := newMeter(t, server.Client()), accounts(4500), 0
 				require.NoError(t, m.SaveDay(t.Context(), day, counts))
-				onScript(t, m.redis, "fill.lua").after = func() error {
+				onCommand(m.redis, "hset", &hook{after: func() error {
 					if pages++; pages != after {
 						return nil
 					}
-					counts[0].Calls += 7 // the ledger moves on
-					return errors.Join(m.SaveDay(t.Context(), day, counts[:1]), interrupt(m.redis))
-				}
+					counts[counter.ServiceField] += 7 // the ledger moves on
+					return errors.Join(m.SaveDay(t.Context(), day, counts), interrupt(server.Client()))
+				}})
 				require.NoError(t, m.Restore(t.Context(), day))
-				require.Greater(t, pages, after+9, "the second attempt has all pages")
+				require.Equal(t, 20, pages, "the second attempt has all pages")
 				requireDay(t, m.redis, counts)
 			}
 		})
 	}
-}
-
-// A page whose reply is lost is sent again.
-func TestRestoreRepeatsPages(t *testing.T) {
-	onServers(t, func(t *testing.T, c *redis.Client) {
-		m, lost := newMeter(t, c), &lostReplies{}
-		c.AddHook(lost)
-		require.NoError(t, m.SaveDay(t.Context(), day, accounts(2500)))
-		require.NoError(t, m.Restore(t.Context(), day))
-		require.Equal(t, 4, lost.n)
-		requireDay(t, c, accounts(2500))
-	})
-}
-
-// lostReplies is a hook that loses the reply to every other script.
-type lostReplies struct{ scripts, n int }
-
-func (*lostReplies) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (*lostReplies) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-func (l *lostReplies) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if cmd.Name() == "evalsha" && err == nil {
-			if l.scripts++; l.scripts%2 == 0 {
-				l.n++
-				cmd.SetErr(context.DeadlineExceeded)
-				return context.DeadlineExceeded
-			}
-		}
-		return err
-	}
-}
-
-// Any number of processes may restore a day at the same time. One does; the others wait for it, and
-// take over if it fails.
-func TestOneProcessRestores(t *testing.T) {
-	onServers(t, func(t *testing.T, c *redis.Client) {
-		first, pages := newMeter(t, c), 0
-		require.NoError(t, first.SaveDay(t.Context(), day, accounts(2500)))
-		second, ctx, fail := first.other(), t.Context(), context.CancelFunc(nil)
-		ctx, fail = context.WithCancel(ctx)
-		defer fail()
-		var other sync.WaitGroup
-		onScript(t, c, "fill.lua").after = func() error {
-			if pages++; pages == 1 {
-				other.Go(func() {
-					if err := second.Restore(context.Background(), day); err != nil {
-						t.Error(err)
-					}
-				})
-				return nil
-			}
-			fail()
-			return nil
-		}
-		require.Error(t, first.Restore(ctx, day))
-		other.Wait()
-		requireDay(t, c, accounts(2500))
-
-		require.NoError(t, c.Del(t.Context(), counter.Day(day)).Err())
-		require.NoError(t, c.Set(t.Context(), counter.Restorer(day), "other", time.Hour).Err())
-		short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		require.Equal(t, problem.ServiceUnavailable, problem.Of(second.Restore(short, day)).Code)
-	})
-}
-
-// A gateway of an earlier version creates the day itself. Its counters stay.
-func TestRestoreKeepsADayThatAppeared(t *testing.T) {
-	onServers(t, func(t *testing.T, c *redis.Client) {
-		m := newMeter(t, c)
-		require.NoError(t, m.SaveDay(t.Context(), day, accounts(10)))
-		onScript(t, c, "fill.lua").after = func() error {
-			return c.HSet(t.Context(), counter.Day(day), counter.ServiceField, 3).Err()
-		}
-		require.NoError(t, m.Restore(t.Context(), day))
-		require.Equal(t, map[string]string{counter.ServiceField: "3"}, c.HGetAll(t.Context(), counter.Day(day)).Val())
-		require.Zero(t, c.Exists(t.Context(), counter.Restore(day), counter.Restorer(day)).Val())
-	})
 }
 
 // The ledger's counts of the other account include those of the merged account, which a later copy
@@ -432,20 +311,46 @@ func TestRestoreKeepsADayThatAppeared(t *testing.T) {
 func TestRestoreLeavesOutMergedAccounts(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
 		m := newMeter(t, c)
-		require.NoError(t, m.SaveDay(t.Context(), day, []keyusage.Count{
-			{Account: "acc_a", Calls: 1}, {Account: "acc_b", Calls: 20}, {Account: "acc_c", Calls: 300},
-			{Account: counter.ServiceField, Calls: 321},
+		require.NoError(t, m.SaveDay(t.Context(), day, map[string]int{
+			"acc_a": 1, "acc_b": 20, "acc_c": 300, counter.ServiceField: 321,
 		}))
 		m.move("acc_a", "acc_b")
 		m.move("acc_c", "acc_d")
 		m.move("acc_e", "acc_f")
-		require.NoError(t, m.SaveDay(t.Context(), day, []keyusage.Count{{Account: "acc_a", Calls: 2}}))
+		require.NoError(t, m.SaveDay(t.Context(), day, map[string]int{"acc_a": 2}))
 		for range 2 {
 			require.NoError(t, m.Restore(t.Context(), day))
-			requireDay(t, c, []keyusage.Count{
-				{Account: "acc_b", Calls: 21}, {Account: "acc_d", Calls: 300}, {Account: counter.ServiceField, Calls: 321},
-			})
+			requireDay(t, c, map[string]int{"acc_b": 21, "acc_d": 300, counter.ServiceField: 321})
 			require.NoError(t, m.DeliverMoves(t.Context(), ""))
+		}
+	})
+}
+
+// The last minute moves too: connecting keys does not free capacity.
+func TestTheLastMinuteOfAMergedAccountCountsForTheOther(t *testing.T) {
+	onServers(t, func(t *testing.T, c *redis.Client) {
+		m, ctx := newMeter(t, c), t.Context()
+		now, err := c.Time(ctx).Result()
+		require.NoError(t, err)
+		window := func(account string, life time.Duration, ago ...time.Duration) {
+			for _, d := range ago { // newest first
+				require.NoError(t, c.RPush(ctx, counter.Window(account), now.Add(-d).UnixMicro()).Err())
+			}
+			require.NoError(t, c.PExpire(ctx, counter.Window(account), life).Err())
+		}
+		window("acc_b", time.Hour, 5*time.Second, 20*time.Second, 2*time.Minute)
+		window("acc_a", 2*time.Hour, 0, 10*time.Second, 20*time.Second, time.Hour)
+		for _, from := range []string{"acc_a", "acc_c"} { // the second has none
+			m.move(from, "acc_b")
+			require.NoError(t, m.DeliverMoves(ctx, ""))
+			recent, err := m.Recent(ctx, "acc_b")
+			require.NoError(t, err)
+			require.Equal(t, 5, recent, "of the last 60 seconds")
+			merged := c.LRange(ctx, counter.Window("acc_b"), 0, -1).Val()
+			require.Len(t, merged, 7)
+			require.True(t, slices.IsSortedFunc(merged, func(a, b string) int { return strings.Compare(b, a) }), "newest first")
+			require.Greater(t, c.PTTL(ctx, counter.Window("acc_b")).Val(), 119*time.Minute, "the longer life")
+			require.Zero(t, c.Exists(ctx, counter.Window(from)).Val())
 		}
 	})
 }
@@ -456,7 +361,8 @@ func TestRestoreLeavesOutMergedAccounts(t *testing.T) {
 func TestMergedUsageIsTheSumExactlyOnce(t *testing.T) {
 	db := testkit.Open(t, testkit.Schema.SQLite(t), nil)
 	c := newRedis(t)
-	copied := onScript(t, c, "copied.lua")
+	copied := new(hook)
+	onCommand(c, "evalsha", copied)
 	now := testkit.Start
 	db.Now = func() time.Time { return now }
 	rapid.Check(t, func(rt *rapid.T) {
@@ -498,7 +404,7 @@ type model struct {
 	redis    *redis.Client
 	store    *keyusage.Store
 	counters *keyusage.Counters
-	copied   *scriptHook
+	copied   *hook
 
 	day      string
 	person   string // takes over the keys of the others
@@ -509,7 +415,7 @@ type model struct {
 	faults   int
 }
 
-func newModel(t *rapid.T, db testkit.DB, c *redis.Client, copied *scriptHook) *model {
+func newModel(t *rapid.T, db testkit.DB, c *redis.Client, copied *hook) *model {
 	saved := keyusage.NewStore(db.DB)
 	m := &model{
 		T: t, ctx: context.Background(), db: db, redis: c, store: saved, day: counter.DayOf(db.Now()),

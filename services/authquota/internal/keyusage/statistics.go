@@ -130,31 +130,35 @@ func (s *Store) Busiest(ctx context.Context, account string, r Range, n int, tot
 
 const linesAtOnce = 5000
 
-// Lines calls write with an account's usage in a range, sorted by day and key, and stops at the
-// first error. It holds no connection during write, which may wait for a slow reader.
-func (s *Store) Lines(ctx context.Context, account string, r Range, write func([]Line) error) error {
-	last := Line{Day: r.From} // sorts before the first line of that day
+// WriteCSV writes an account's usage in a range as RFC 4180 with a header, sorted by day and key. It
+// holds no connection during a write, which may wait for a slow reader.
+func (s *Store) WriteCSV(ctx context.Context, w io.Writer, account string, r Range) error {
+	out := csv.NewWriter(w)
+	out.UseCRLF = true
+	_ = out.Write([]string{"day", "key", "key name", "outcome", "requests"}) // buffered: out.Error returns its error
+	last := KeySum{Day: r.From}                                              // sorts before the first of that day
 	for {
 		var rows []struct {
-			Line
-			Prefix, LastFour string
+			KeySum
+			Name, Prefix, LastFour string
 		}
 		err := s.db.WithContext(ctx).
-			Raw(`SELECT u.day, u.key_id AS key, k.name, k.prefix, k.last_four, u.outcome, u.calls FROM (
+			Raw(`SELECT u.*, k.name, k.prefix, k.last_four FROM (
 				SELECT day, key_id, outcome, calls FROM usage_keys
 				WHERE account_id = ? AND day <= ? AND (day, key_id, outcome) > (?, ?, ?) ORDER BY day, key_id, outcome LIMIT ?) u
 			JOIN api_keys k ON k.id = u.key_id ORDER BY u.day, u.key_id, u.outcome`,
 				account, r.To, last.Day, last.Key, last.Outcome, linesAtOnce).Scan(&rows).Error
-		if err != nil || len(rows) == 0 {
+		if err != nil {
 			return database.Outage(err)
 		}
-		lines := make([]Line, len(rows))
-		for i, row := range rows {
-			lines[i] = row.Line
-			lines[i].Name = cmp.Or(row.Name, row.Prefix+"…"+row.LastFour)
+		for _, row := range rows {
+			last = row.KeySum
+			// names are user input, and other people may open the file
+			name := api.EscapeFormulas(cmp.Or(row.Name, row.Prefix+"…"+row.LastFour))
+			_ = out.Write([]string{last.Day, last.Key, name, string(last.Outcome), strconv.Itoa(last.Calls)})
 		}
-		last = lines[len(lines)-1]
-		if err := write(lines); err != nil || len(lines) < linesAtOnce {
+		out.Flush()
+		if err := out.Error(); err != nil || len(rows) < linesAtOnce {
 			return err
 		}
 	}
@@ -303,36 +307,6 @@ type KeyCounts struct {
 	Rest    Figures
 }
 
-// Line is the number of requests of a key with one outcome on one day, with the key's current name.
-type Line struct {
-	Day, Key, Name string
-	Outcome        api.CallOutcome
-	Calls          int
-}
-
-// CSV writes lines as RFC 4180, with a header.
-type CSV struct{ out *csv.Writer }
-
-// NewCSV returns a CSV. It may not have written anything when it returns.
-func NewCSV(w io.Writer) *CSV {
-	out := csv.NewWriter(w)
-	out.UseCRLF = true
-	_ = out.Write([]string{"day", "key", "key name", "outcome", "requests"}) // buffered: Write returns its error
-	return &CSV{out}
-}
-
-// Write writes lines and flushes. Key names are user input, and other people may open the file.
-func (c *CSV) Write(lines []Line) error {
-	for _, l := range lines {
-		if err := c.out.Write([]string{l.Day, l.Key, api.EscapeFormulas(l.Name), string(l.Outcome),
-			strconv.Itoa(l.Calls)}); err != nil {
-			return err
-		}
-	}
-	c.out.Flush()
-	return c.out.Error()
-}
-
 // Group is a group of outcomes. A chart has one color for each.
 type Group int
 
@@ -345,6 +319,9 @@ const (
 
 // Groups is the number of groups.
 const Groups = 4
+
+// AllGroups are the groups in the order of pages.
+var AllGroups = []Group{Served, NotFound, Rejected, Failed}
 
 // Names are the labels of the groups in pages and files, by Group.
 var Names = [Groups]string{"Served", "Not found", "Rejected", "Failed"}

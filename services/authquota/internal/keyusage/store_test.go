@@ -56,43 +56,26 @@ func TestUsageBatchIsAddedOnce(t *testing.T) {
 	})
 }
 
-func TestLedgerKeepsTheGreatestCounts(t *testing.T) {
+func TestLedgerKeepsTheGreatestCountsAndIsReadInPages(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
 		s, ctx, day := keyusage.NewStore(db.DB), t.Context(), counter.DayOf(db.Now())
-		for _, calls := range []int{5, 9, 7} {
-			require.NoError(t, s.SaveDay(ctx, day, []keyusage.Count{
-				{Account: "acc_a", Calls: calls}, {Account: counter.ServiceField, Calls: calls},
-			}))
-		}
-		want := []keyusage.Count{{Account: "acc_a", Calls: 9}, {Account: counter.ServiceField, Calls: 9}}
-		require.NoError(t, s.EachPage(ctx, day, len(want), func(saved []keyusage.Count) error {
-			require.ElementsMatch(t, want, saved)
-			want = nil
-			return nil
-		}))
-		require.Empty(t, want, "no page")
-	})
-}
-
-func TestLedgerIsReadInPages(t *testing.T) {
-	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
-		s, ctx, day := keyusage.NewStore(db.DB), t.Context(), counter.DayOf(db.Now())
-		read := func() (pages [][]keyusage.Count) {
-			require.NoError(t, s.EachPage(ctx, day, 2, func(page []keyusage.Count) error {
+		read := func() (pages [][]any) {
+			require.NoError(t, s.EachPage(ctx, day, 2, func(page []any) error {
 				pages = append(pages, slices.Clone(page))
 				return nil
 			}))
 			return pages
 		}
 		require.Empty(t, read())
-		counts := []keyusage.Count{{Account: "acc_a", Calls: 1}, {Account: "acc_b", Calls: 2}, {Account: "acc_c", Calls: 3}}
-		require.NoError(t, s.SaveDay(ctx, day, counts))
-		require.NoError(t, s.SaveDay(ctx, "2026-11-19", []keyusage.Count{{Account: "acc_d", Calls: 4}}))
+		for _, calls := range []int{5, 9, 7} {
+			require.NoError(t, s.SaveDay(ctx, day, map[string]int{"acc_a": calls, "acc_b": 2, "acc_c": 3}))
+		}
+		require.NoError(t, s.SaveDay(ctx, "2026-11-19", map[string]int{"acc_d": 4}))
 		pages := read()
-		require.ElementsMatch(t, counts, slices.Concat(pages...))
-		require.Equal(t, []int{2, 1}, []int{len(pages[0]), len(pages[1])})
+		require.ElementsMatch(t, []any{"acc_a", 9, "acc_b", 2, "acc_c", 3}, slices.Concat(pages...))
+		require.Equal(t, []int{4, 2}, []int{len(pages[0]), len(pages[1])})
 		failed := errors.New("no Redis")
-		require.ErrorIs(t, s.EachPage(ctx, day, 2, func([]keyusage.Count) error { return failed }), failed)
+		require.ErrorIs(t, s.EachPage(ctx, day, 2, func([]any) error { return failed }), failed)
 	})
 }
 
@@ -186,39 +169,6 @@ func TestServedByDay(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []api.DayServed{{Day: "2026-11-19", Calls: 10, Failed: 1}}, days)
 	})
-}
-
-func TestDays(t *testing.T) {
-	for at, want := range map[string]struct {
-		today, before string
-		settled       bool
-	}{
-		"2026-11-21T00:00:00Z":      {"2026-11-21", "2026-11-20", false},
-		"2026-11-21T00:09:59.999Z":  {"2026-11-21", "2026-11-20", false},
-		"2026-11-21T00:10:00Z":      {"2026-11-21", "2026-11-20", true},
-		"2026-11-20T23:59:59.999Z":  {"2026-11-20", "2026-11-19", true},
-		"2026-11-20T19:05:00-05:00": {"2026-11-21", "2026-11-20", false},
-		"2027-01-01T12:00:00Z":      {"2027-01-01", "2026-12-31", true},
-		"2028-03-01T12:00:00Z":      {"2028-03-01", "2028-02-29", true},
-	} {
-		t.Run(at, func(t *testing.T) {
-			now, err := time.Parse(time.RFC3339, at)
-			require.NoError(t, err)
-			today, before, settled := keyusage.Days(now)
-			require.Equal(t, want.today, today)
-			require.Equal(t, want.before, before)
-			require.Equal(t, want.settled, settled)
-		})
-	}
-}
-
-func TestValidDay(t *testing.T) {
-	for day, want := range map[string]bool{
-		"2026-11-20": true, "2028-02-29": true, "2026-02-29": false, "2026-11-2": false, "20261120": false, "": false,
-		"2026-11-20 ": false,
-	} {
-		require.Equal(t, want, keyusage.ValidDay(day), day)
-	}
 }
 
 const (

@@ -36,14 +36,6 @@ const (
 	APIChanged  AnnouncementKind = "api-change" // sent to each person who wants the notice APIChange
 )
 
-// Progress reports how many mails of an announcement are queued.
-type Progress struct {
-	CreatedAt  *time.Time // nil if it does not exist
-	FinishedAt *time.Time // when the last mail was posted, or nil
-	Recipients int        // people who got or will get it
-	Posted     int
-}
-
 const (
 	maxID      = 64
 	maxSubject = 150
@@ -106,58 +98,60 @@ type announcementRow struct {
 
 func (announcementRow) TableName() string { return "announcements" }
 
-// Preview returns the mail of an announcement, as sent to an example address.
-func (s *Store) Preview(a Announcement) (mail.Letter, error) {
-	return s.db.Mails.Write(a.Mail("you@example.org"))
-}
-
-// Progress returns how far an announcement is sent. For one that does not exist, it returns the
-// number of recipients at present. It returns an error if the ID belongs to another announcement.
-func (s *Store) Progress(ctx context.Context, a Announcement) (Progress, error) {
-	p, err := progress(s.db.WithContext(ctx), a, s.db.Now())
-	return p, database.Outage(err)
-}
-
-// Announce queues an announcement for everyone who has an account now. Repeating it changes
-// nothing.
-func (s *Store) Announce(ctx context.Context, actor string, a Announcement) (p Progress, err error) {
-	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
+// Announce queues an announcement for everyone who has an account now, unless it is a dry run. It
+// returns the mail, as sent to an example address, and its progress. Repeating it changes nothing.
+// It returns an error if the request is invalid or the ID belongs to another announcement.
+func (s *Store) Announce(ctx context.Context, actor string, request api.AnnouncementRequest) (out api.Announcement,
+	err error) {
+	a, err := Announcement{request.ID, AnnouncementKind(request.Kind), request.Subject, request.Text}.Check()
+	if err != nil {
+		return out, err
+	}
+	letter, err := s.db.Mails.Write(a.Mail("you@example.org"))
+	if err != nil {
+		return out, err
+	}
+	out = api.Announcement{ID: a.ID, Kind: string(a.Kind), Subject: letter.Subject, Text: letter.Text}
+	if request.DryRun {
+		return out, database.Outage(progress(s.db.WithContext(ctx), a, s.db.Now(), &out))
+	}
+	return out, s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		row := announcementRow{Announcement: a, CreatedAt: tx.Now}
 		created := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
 		if created.Error != nil {
 			return created.Error
 		}
-		var err error
-		if p, err = progress(tx.DB, a, tx.Now); err != nil || created.RowsAffected == 0 {
+		if err := progress(tx.DB, a, tx.Now, &out); err != nil || created.RowsAffected == 0 {
 			return err
 		}
 		return tx.Record(actor, "announcement.create", a.ID, map[string]any{
-			"kind": a.Kind, "subject": a.Subject, "recipients": p.Recipients,
+			"kind": a.Kind, "subject": a.Subject, "recipients": out.Recipients,
 		})
 	})
-	return p, err
 }
 
-func progress(db *gorm.DB, a Announcement, now time.Time) (p Progress, err error) {
+// progress sets how far an announcement is sent: for one that does not exist, the number of
+// recipients at present.
+func progress(db *gorm.DB, a Announcement, now time.Time, out *api.Announcement) error {
 	row := announcementRow{Announcement: a, CreatedAt: now}
 	var rows []announcementRow
 	if err := db.Find(&rows, "id = ?", a.ID).Error; err != nil {
-		return p, err
+		return err
 	}
 	if len(rows) > 0 {
 		if row = rows[0]; row.Announcement != a {
-			return p, problem.Invalid("id", "is that of an announcement with another kind, subject or text: choose another id")
+			return problem.Invalid("id", "is that of an announcement with another kind, subject or text: choose another id")
 		}
-		p.CreatedAt = &row.CreatedAt
+		out.CreatedAt = &row.CreatedAt
 	}
-	p.FinishedAt, p.Posted, p.Recipients = row.FinishedAt, row.Posted, row.Posted
+	out.FinishedAt, out.Posted, out.Recipients = row.FinishedAt, row.Posted, row.Posted
 	if row.FinishedAt != nil {
-		return p, nil
+		return nil
 	}
 	var remaining int64
-	err = remainingRecipients(db, row).Count(&remaining).Error
-	p.Recipients += int(remaining)
-	return p, err
+	err := remainingRecipients(db, row).Count(&remaining).Error
+	out.Recipients += int(remaining)
+	return err
 }
 
 // remainingRecipients selects the people who get an announcement and whose mail was not posted yet.

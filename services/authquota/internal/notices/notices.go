@@ -52,34 +52,12 @@ var All = []Choice{
 	{APIChange, "The API changes: new features, deprecations and new versions", true},
 }
 
-// Default reports whether a person who chose nothing gets the notice.
-func (k Kind) Default() bool {
-	for _, c := range All {
-		if c.Kind == k {
-			return c.Default
-		}
-	}
-	return false
-}
-
 // MinuteLimitCalls is the number of requests rejected by the minute limit on one day that make a
 // notice.
 const MinuteLimitCalls = 10
 
 // Retention is the time for which sent notices are remembered: longer than any event lasts.
 const Retention = 40 * 24 * time.Hour
-
-// OfDay returns the notice about the use of a day's quota, of those that are wanted and were not
-// sent yet. It returns "" if none is due.
-func OfDay(used, perDay int, due map[Kind]bool) Kind {
-	switch {
-	case used >= perDay && due[DayUsed]:
-		return DayUsed
-	case used*100 >= perDay*80 && due[DayNearlyUsed]:
-		return DayNearlyUsed
-	}
-	return ""
-}
 
 type choiceRow struct {
 	AccountID string `gorm:"primaryKey"`
@@ -132,6 +110,14 @@ func claim(tx *accountdb.Tx, kind Kind, accountID, event string) (bool, error) {
 	return insert.RowsAffected > 0, insert.Error
 }
 
+// NotifyOnce is Notify for an event that several processes may notice, or one repeatedly.
+func NotifyOnce(tx *accountdb.Tx, kind Kind, accountID, event, template string, data map[string]string) error {
+	if first, err := claim(tx, kind, accountID, event); err != nil || !first {
+		return err
+	}
+	return Notify(tx, kind, accountID, template, data)
+}
+
 // Store stores choices. It reads accounts and their usage from the tables of other features.
 type Store struct {
 	db    *accountdb.DB
@@ -163,7 +149,7 @@ func (s *Store) Choose(ctx context.Context, accountID string, wanted map[Kind]bo
 
 type due struct {
 	AccountID string
-	Kind      string
+	Kind      Kind
 	Calls     int
 }
 
@@ -177,56 +163,41 @@ func (s *Store) NotifyUsage(ctx context.Context) error {
 	return errors.Join(s.notifyDay(ctx, day), s.notifyMinute(ctx, day))
 }
 
+// notifyDay handles the notice about the whole quota of an account before the one about 80 %, which
+// would come too late after it.
 func (s *Store) notifyDay(ctx context.Context, day string) error {
 	var rows []due
 	err := s.db.WithContext(ctx).Raw(`SELECT c.account_id, c.kind, u.calls FROM notice_choices c
-		JOIN usage_days u ON u.account_id = c.account_id AND u.day = ? WHERE c.kind IN ?`+unsent+` ORDER BY c.account_id`,
-		day, []Kind{DayNearlyUsed, DayUsed}, day).Scan(&rows).Error
-	if err != nil {
-		return database.Outage(err)
-	}
-	kinds, calls := map[string]map[Kind]bool{}, map[string]int{}
+		JOIN usage_days u ON u.account_id = c.account_id AND u.day = ? WHERE c.kind IN ?`+unsent+` ORDER BY c.account_id, c.kind`,
+		day, []Kind{DayUsed, DayNearlyUsed}, day).Scan(&rows).Error
+	failures := []error{database.Outage(err)} // an error of one account does not block the others
 	for _, r := range rows {
-		if kinds[r.AccountID] == nil {
-			kinds[r.AccountID] = map[Kind]bool{}
-		}
-		kinds[r.AccountID][Kind(r.Kind)], calls[r.AccountID] = true, r.Calls
-	}
-	var failures []error // an error of one account does not block the others
-	for id, used := range calls {
-		failures = append(failures, s.notifyAccount(ctx, day, id, used, kinds[id]))
+		failures = append(failures, s.notifyQuota(ctx, day, r))
 	}
 	return errors.Join(failures...)
 }
 
-func (s *Store) notifyAccount(ctx context.Context, day, id string, used int, kinds map[Kind]bool) error {
-	a, err := account.Read(s.db.WithContext(ctx), id)
+func (s *Store) notifyQuota(ctx context.Context, day string, notice due) error {
+	a, err := account.Read(s.db.WithContext(ctx), notice.AccountID)
 	if err != nil {
 		return database.Outage(err)
 	}
 	limits, known := s.tiers[a.TierAt(s.db.Now())]
 	if !known {
-		return fmt.Errorf("account %s has an unknown tier", id)
+		return fmt.Errorf("account %s has an unknown tier", a.ID)
 	}
-	kind := OfDay(used, limits.PerDay, kinds)
-	if kind == "" {
+	percent := map[Kind]int{DayUsed: 100, DayNearlyUsed: 80}[notice.Kind]
+	if notice.Calls*100 < limits.PerDay*percent {
 		return nil
 	}
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
-		first, err := claim(tx, kind, id, day)
-		if err != nil || !first {
-			return err
-		}
-		percent := "80"
-		if kind == DayUsed {
-			percent = "100"
-			if _, err := claim(tx, DayNearlyUsed, id, day); err != nil { // it would come too late
-				return err
-			}
-		}
-		return Notify(tx, kind, id, "quota-used", map[string]string{
-			"percent": percent, "used": strconv.Itoa(used), "limit": strconv.Itoa(limits.PerDay),
+		err := NotifyOnce(tx, notice.Kind, a.ID, day, "quota-used", map[string]string{
+			"percent": strconv.Itoa(percent), "used": strconv.Itoa(notice.Calls), "limit": strconv.Itoa(limits.PerDay),
 		})
+		if err == nil && notice.Kind == DayUsed {
+			_, err = claim(tx, DayNearlyUsed, a.ID, day)
+		}
+		return err
 	})
 }
 
@@ -239,11 +210,7 @@ func (s *Store) notifyMinute(ctx context.Context, day string) error {
 	failures := []error{database.Outage(err)}
 	for _, r := range rows {
 		failures = append(failures, s.db.Change(ctx, func(tx *accountdb.Tx) error {
-			first, err := claim(tx, MinuteLimit, r.AccountID, day)
-			if err != nil || !first {
-				return err
-			}
-			return Notify(tx, MinuteLimit, r.AccountID, "minute-limit", map[string]string{
+			return NotifyOnce(tx, MinuteLimit, r.AccountID, day, "minute-limit", map[string]string{
 				"calls": strconv.Itoa(r.Calls),
 			})
 		}))

@@ -51,9 +51,8 @@ func (f fixture) choose(kinds ...notices.Kind) {
 // use sets the charged requests of today.
 func (f fixture) use(calls int) {
 	f.t.Helper()
-	require.NoError(f.t, keyusage.NewStore(f.db.DB).SaveDay(f.t.Context(), counter.DayOf(f.db.Now()), []keyusage.Count{
-		{Account: f.id, Calls: calls},
-	}))
+	require.NoError(f.t, keyusage.NewStore(f.db.DB).SaveDay(f.t.Context(), counter.DayOf(f.db.Now()),
+		map[string]int{f.id: calls}))
 }
 
 // notified runs the loop and returns the subjects of the mails.
@@ -232,31 +231,36 @@ func TestAnnouncementsAreChecked(t *testing.T) {
 	}
 	got, err := good.Check()
 	require.NoError(t, err)
-	require.Equal(t, "New terms", got.Subject)
-	require.Equal(t, "One\ntwo\n\nThree", got.Text)
-
-	for field, spoil := range map[string]func(*notices.Announcement){
-		"id":      func(a *notices.Announcement) { a.ID = "Terms 2027" },
-		"kind":    func(a *notices.Announcement) { a.Kind = "advertisement" },
-		"subject": func(a *notices.Announcement) { a.Subject = "New\nBcc: bob@example.org" },
-		"text":    func(a *notices.Announcement) { a.Text = " \n" },
+	require.Equal(t, []string{"New terms", "One\ntwo\n\nThree"}, []string{got.Subject, got.Text})
+	for _, c := range []struct {
+		field string
+		spoil func(*notices.Announcement)
+	}{
+		{"id", func(a *notices.Announcement) { a.ID = "Terms 2027" }},
+		{"kind", func(a *notices.Announcement) { a.Kind = "advertisement" }},
+		{"subject", func(a *notices.Announcement) { a.Subject = "New\nBcc: bob@example.org" }},
+		{"text", func(a *notices.Announcement) { a.Text = " \n" }},
+		{"text", func(a *notices.Announcement) { a.Text = strings.Repeat("long\n", 2_001) }},
+		{"text", func(a *notices.Announcement) { a.Text = "fine\n" + strings.Repeat("x", 2_001) }},
+		{"text", func(a *notices.Announcement) { a.Text = "a\x00b" }},
+		{"text", func(a *notices.Announcement) { a.Text = "see oda_live_0000" }},
 	} {
 		a := good
-		spoil(&a)
+		c.spoil(&a)
 		_, err := a.Check()
-		require.ErrorContains(t, err, "Parameter "+field, field)
-	}
-	for _, text := range []string{strings.Repeat("long\n", 2_001), "fine\n" + strings.Repeat("x", 2_001), "a\x00b",
-		"see oda_live_0000"} {
-		a := good
-		a.Text = text
-		_, err := a.Check()
-		require.ErrorContains(t, err, "Parameter text")
+		require.ErrorContains(t, err, "Parameter "+c.field)
 	}
 }
 
-var sunset = notices.Announcement{
-	ID: "sunset", Kind: notices.APIChanged, Subject: "Version 2", Text: "Version 2 is here.",
+var sunset = api.AnnouncementRequest{
+	ID: "sunset", Kind: "api-change", Subject: "Version 2", Text: "Version 2 is here.",
+}
+
+func (f fixture) announce(r api.AnnouncementRequest) api.Announcement {
+	f.t.Helper()
+	a, err := f.Announce(f.t.Context(), "ann", r)
+	require.NoError(f.t, err)
+	return a
 }
 
 // posted runs the loop and returns the subjects of the mails, sorted.
@@ -284,23 +288,17 @@ func (f fixture) people(n int) {
 
 func TestAnnouncementIsSentToWhomItConcerns(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
-		bob, _ := f.db.Person(t, "bob@example.org")
+		f.db.Person(t, "bob@example.org")
 		gone, _ := f.db.Person(t, "gone@example.org")
 		require.NoError(t, f.db.Exec("UPDATE people SET closed_at = 1 WHERE account_id = ?", gone).Error)
 		f.choose(notices.DayUsed) // not APIChange
-		terms := notices.Announcement{ID: "terms", Kind: notices.TermsChange, Subject: "New terms", Text: "One.\n\nTwo."}
-
-		p, err := f.Progress(t.Context(), sunset)
-		require.NoError(t, err)
-		require.Equal(t, notices.Progress{Recipients: 1}, p)
-		p, err = f.Progress(t.Context(), terms)
-		require.NoError(t, err)
-		require.Equal(t, notices.Progress{Recipients: 2}, p)
-		require.Empty(t, f.posted(), "a preview sends nothing")
-
-		for _, a := range []notices.Announcement{sunset, terms} {
-			_, err := f.Announce(t.Context(), "ann", a)
-			require.NoError(t, err)
+		terms := api.AnnouncementRequest{ID: "terms", Kind: "terms", Subject: "New terms", Text: "One.\n\nTwo."}
+		for _, dryRun := range []bool{true, false} {
+			require.Empty(t, f.posted(), "a dry run sends nothing")
+			for request, recipients := range map[api.AnnouncementRequest]int{sunset: 1, terms: 2} {
+				request.DryRun = dryRun
+				require.Equal(t, recipients, f.announce(request).Recipients)
+			}
 		}
 		f.db.Advance(time.Second)
 		f.db.Person(t, "late@example.org")
@@ -309,49 +307,40 @@ func TestAnnouncementIsSentToWhomItConcerns(t *testing.T) {
 			"bob@example.org: Terms of use: New terms",
 		}, f.posted())
 		require.Equal(t, []string{"announcement.create", "announcement.create"}, f.db.Actions(t, "ann"))
-		require.NotEmpty(t, bob)
 	})
 }
 
 func TestRepeatedAnnouncementIsSentOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		for range 2 {
-			p, err := f.Announce(t.Context(), "ann", sunset)
-			require.NoError(t, err)
-			require.Equal(t, 1, p.Recipients)
+			require.Equal(t, 1, f.announce(sunset).Recipients)
 		}
 		require.Len(t, f.posted(), 1)
-		p, err := f.Announce(t.Context(), "ann", sunset)
-		require.NoError(t, err)
-		require.Equal(t, 1, p.Posted)
-		require.Equal(t, 1, p.Recipients)
-		require.NotNil(t, p.FinishedAt)
+		a := f.announce(sunset)
+		require.Equal(t, []int{1, 1}, []int{a.Posted, a.Recipients})
+		require.NotNil(t, a.FinishedAt)
 		require.Empty(t, f.posted())
 		require.Len(t, f.db.Actions(t, "ann"), 1)
-
-		other := sunset
-		other.Text = "Another text."
-		_, err = f.Announce(t.Context(), "ann", other)
-		require.ErrorContains(t, err, "choose another id")
-		_, err = f.Progress(t.Context(), other)
-		require.ErrorContains(t, err, "choose another id")
+		for _, dryRun := range []bool{true, false} {
+			other := sunset
+			other.Text, other.DryRun = "Another text.", dryRun
+			_, err := f.Announce(t.Context(), "ann", other)
+			require.ErrorContains(t, err, "choose another id")
+		}
 	})
 }
 
 func TestAnnouncementIsPostedInBatches(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		f.people(149)
-		_, err := f.Announce(t.Context(), "ann", sunset)
-		require.NoError(t, err)
+		f.announce(sunset)
 		var busy sync.WaitGroup
 		for range 3 { // concurrent processes, whose second batch waits for the first to leave the outbox
 			busy.Go(func() { require.NoError(t, f.PostAnnouncements(t.Context())) })
 		}
 		busy.Wait()
-		p, err := f.Progress(t.Context(), sunset)
-		require.NoError(t, err)
-		require.Equal(t, 100, p.Posted)
-		require.Equal(t, 150, p.Recipients)
+		a := f.announce(sunset)
+		require.Equal(t, []int{100, 150}, []int{a.Posted, a.Recipients})
 		subjects := append(f.db.TakeSubjects(t), f.posted()...)
 		slices.Sort(subjects)
 		require.Len(t, slices.Compact(subjects), 150)

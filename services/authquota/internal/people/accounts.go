@@ -63,11 +63,11 @@ func (s *Store) Accounts(ctx context.Context, email string, page account.Page) (
 	now := s.db.Now()
 	query := `
 		SELECT a.*, CASE WHEN p.closed_at IS NULL THEN COALESCE(p.email, '') ELSE '' END AS email, p.closed_at,
-			COALESCE(u.calls, 0) AS used_today
+			COALESCE(u.calls, 0) AS used_today, (SELECT count(*) FROM api_keys k WHERE k.account_id = a.id AND ` + keys.Counted + `) AS keys
 		FROM accounts a LEFT JOIN usage_days u ON u.account_id = a.id AND u.day = ?
 			LEFT JOIN people p ON p.account_id = a.id
 		WHERE a.id > ?`
-	args := []any{counter.DayOf(now), page.After}
+	args := []any{database.Micros(now), counter.DayOf(now), page.After}
 	if email != "" {
 		query += ` AND p.closed_at IS NULL AND p.email LIKE ? ESCAPE '!'`
 		part := strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(strings.ToLower(email))
@@ -76,8 +76,9 @@ func (s *Store) Accounts(ctx context.Context, email string, page account.Page) (
 	var rows []struct {
 		Account   account.Account `gorm:"embedded"`
 		Email     string
-		ClosedAt  *int64
+		ClosedAt  *time.Time `gorm:"serializer:column"`
 		UsedToday int
+		Keys      int
 	}
 	err = s.db.WithContext(ctx).Raw(query+" ORDER BY a.id LIMIT ?", append(args, page.Limit+1)...).Scan(&rows).Error
 	if len(rows) > page.Limit {
@@ -89,15 +90,14 @@ func (s *Store) Accounts(ctx context.Context, email string, page account.Page) (
 		ids[i] = r.Account.ID
 	}
 	paid, paidErr := account.Paid(s.db.WithContext(ctx), ids...)
-	active, activeErr := keys.NewStore(s.db).ActiveKeys(ctx, ids)
 	list.Accounts = make([]api.ListedAccount, len(rows))
 	for i, r := range rows {
-		r.Account.Paid, r.Account.ClosedAt = paid[r.Account.ID], accountdb.Instant(r.ClosedAt)
+		r.Account.Paid, r.Account.ClosedAt = paid[r.Account.ID], r.ClosedAt
 		list.Accounts[i] = api.ListedAccount{
-			Account: r.Account.Listed(now), Email: r.Email, UsedToday: r.UsedToday, Keys: active[r.Account.ID],
+			Account: r.Account.Listed(now), Email: r.Email, UsedToday: r.UsedToday, Keys: r.Keys,
 		}
 	}
-	return list, database.Outage(errors.Join(err, paidErr, activeErr))
+	return list, database.Outage(errors.Join(err, paidErr))
 }
 
 // latestEntries is the number of audit log entries in account details.
@@ -123,7 +123,8 @@ func (s *Store) Account(ctx context.Context, id string) (details api.AccountDeta
 	}
 	details.Account = a.Listed(now)
 	own, errKeys := ofKeys.OwnKeys(ctx, id)
-	open, errRequests := ofKeys.OpenRequests(ctx, id)
+	requests, errRequests := ofKeys.OwnRequests(ctx, id)
+	open := slices.DeleteFunc(requests, func(r keys.Request) bool { return !r.State.Open() })
 	details.Keys, details.Requests = keys.Listed(own, now), keys.ListedRequests(open)
 	details.Audit, _, err = s.Audit(ctx, AuditSearch{Account: id, Limit: latestEntries})
 	return details, errors.Join(errKeys, errRequests, err)
@@ -148,8 +149,8 @@ func describePerson(db *gorm.DB, id string, now time.Time) (*api.AccountPerson, 
 	r := rows[0]
 	shown := &api.AccountPerson{
 		Email: r.Row.Email, AuthenticatorConfirmed: r.Row.TOTPConfirmedAt != nil, RecoveryCodesLeft: r.Codes,
-		Passkeys: r.Passkeys, ResetAt: accountdb.Instant(r.Row.ResetAt), Sessions: r.Sessions,
-		CreatedAt: database.FromMicros(r.Row.CreatedAt), ClosedAt: accountdb.Instant(r.Row.ClosedAt),
+		Passkeys: r.Passkeys, ResetAt: r.Row.ResetAt, Sessions: r.Sessions,
+		CreatedAt: r.Row.CreatedAt, ClosedAt: r.Row.ClosedAt,
 	}
 	if shown.ClosedAt != nil {
 		shown.Email = ""

@@ -51,14 +51,7 @@ func (r AttemptRule) Wait(failures int, last, now time.Time) time.Duration {
 	if failures <= r.Free || now.Sub(last) >= r.Forget {
 		return 0
 	}
-	cost := r.First
-	for range failures - r.Free - 1 {
-		if cost >= r.Most {
-			break
-		}
-		cost *= 2
-	}
-	cost = min(cost, r.Most)
+	cost := min(r.First<<min(failures-r.Free-1, 10), r.Most)
 	// a last in the future, after the clock was set back, does not increase the delay
 	return max(0, min(cost, last.Add(cost).Sub(now)))
 }

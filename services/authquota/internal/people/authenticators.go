@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"gorm.io/gorm"
-
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
@@ -34,11 +32,8 @@ func (s *Store) NewSeed(ctx context.Context, current Session) (NewSeed, error) {
 	if err == nil {
 		err = s.db.WithContext(ctx).Take(&row, "id = ? AND new_seed <> ''", current.ID).Error
 	}
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return NewSeed{}, account.NotFound() // the session has ended in the meantime
-	}
 	if err != nil {
-		return NewSeed{}, database.Outage(err)
+		return NewSeed{}, accountdb.Found(err, "account") // the session may have ended in the meantime
 	}
 	plain, err := s.db.Box.Open(row.NewSeed, newSeedContext(current.ID))
 	return NewSeed{Seed: string(plain), Sealed: row.NewSeed, Created: created.RowsAffected > 0}, err
@@ -51,15 +46,17 @@ func storeSeed(tx *accountdb.Tx, current Session, seed NewSeed, step int64, cond
 	if err := tx.Remember(current.Account); err != nil {
 		return err
 	}
-	err := one(tx.Model(&personRow{}).Where("account_id = ? AND closed_at IS NULL AND "+condition, current.Account).
+	err := accountdb.Changed(tx.Model(&personRow{}).
+		Where("account_id = ? AND closed_at IS NULL AND "+condition, current.Account).
 		Updates(map[string]any{
 			"totp_seed":         tx.Box.Seal([]byte(seed.Seed), seedContext(current.Account)),
 			"totp_confirmed_at": database.Micros(tx.Now), "totp_last_step": step,
-		}))
+		}), errUsed)
 	if err != nil {
 		return err
 	}
-	return one(tx.Table("sessions").Where("id = ? AND new_seed = ?", current.ID, seed.Sealed).Update("new_seed", ""))
+	return accountdb.Changed(
+		tx.Table("sessions").Where("id = ? AND new_seed = ?", current.ID, seed.Sealed).Update("new_seed", ""), errUsed)
 }
 
 // setUp is the factor of a session that started by setting up the authenticator.
@@ -111,11 +108,8 @@ func (s *Store) Seed(ctx context.Context, accountID string) (string, error) {
 	var row personRow
 	err := s.db.WithContext(ctx).
 		Take(&row, "account_id = ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", accountID).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return "", account.NotFound()
-	}
 	if err != nil {
-		return "", database.Outage(err)
+		return "", accountdb.Found(err, "account")
 	}
 	plain, err := s.db.Box.Open(row.TOTPSeed, seedContext(accountID))
 	return string(plain), err
@@ -147,13 +141,13 @@ func (s *Store) BeginReset(ctx context.Context, secret string) error {
 			return err
 		}
 		at := l.RequestedAt().Add(ResetWait)
-		update := tx.Model(&personRow{}).
+		err = accountdb.Changed(tx.Model(&personRow{}).
 			Where("account_id = ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", l.Account).
-			Update("reset_at", database.Micros(at))
-		if update.Error == nil && update.RowsAffected == 0 {
-			return errLinkGone
+			Update("reset_at", database.Micros(at)), errLinkGone)
+		if err != nil {
+			return err
 		}
-		return errors.Join(update.Error, tx.Record(l.Account, "factor.reset_begin", l.Account, map[string]any{"at": at}))
+		return tx.Record(l.Account, "factor.reset_begin", l.Account, map[string]any{"at": at})
 	})
 }
 
@@ -177,8 +171,8 @@ func (s *Store) ScheduleReset(ctx context.Context, actor, accountID, reason stri
 		case person.TOTPConfirmedAt == nil:
 			return problem.New(problem.InvalidParameter,
 				"This account has no authenticator. Its person sets one up when signing in.")
-		case due != nil && *due <= database.Micros(at):
-			at = database.FromMicros(*due)
+		case due != nil && !due.After(at):
+			at = *due
 			return nil
 		}
 		if err := endLinks(tx, accountID, LinkLost, LinkKeep); err != nil {

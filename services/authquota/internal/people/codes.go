@@ -27,27 +27,13 @@ const codeLetters = "0123456789abcdefghjkmnpqrstvwxyz"
 
 var codeEncoding = base32.NewEncoding(codeLetters).WithPadding(base32.NoPadding)
 
-// GenerateRecoveryCodes returns a new set of codes, written in groups.
-func GenerateRecoveryCodes() []string {
-	codes := make([]string, RecoveryCodeCount)
-	for i := range codes {
+// NewRecoveryCodes returns a new set of codes, written in groups, and their hashes.
+func NewRecoveryCodes() (codes, hashes []string) {
+	for range RecoveryCodeCount {
 		random := make([]byte, codeBytes)
 		_, _ = rand.Read(random) // never fails
-		text := codeEncoding.EncodeToString(random)
-		var groups []string
-		for ; text != ""; text = text[4:] {
-			groups = append(groups, text[:4])
-		}
-		codes[i] = strings.Join(groups, "-")
-	}
-	return codes
-}
-
-// NewRecoveryCodes returns a new set of codes and their hashes.
-func NewRecoveryCodes() (codes, hashes []string) {
-	codes = GenerateRecoveryCodes()
-	for _, c := range codes {
-		hashes = append(hashes, HashRecoveryCode(c))
+		code := strings.ReplaceAll(credential.Group(codeEncoding.EncodeToString(random)), " ", "-")
+		codes, hashes = append(codes, code), append(hashes, HashRecoveryCode(code))
 	}
 	return codes, hashes
 }
@@ -78,13 +64,11 @@ func useRecoveryCode(tx *accountdb.Tx, accountID, hash string) error {
 	if err := tx.Remember(accountID); err != nil {
 		return err
 	}
-	used := tx.Model(&codeRow{}).Where("account_id = ? AND hash = ? AND used_at IS NULL", accountID, hash).
-		Update("used_at", database.Micros(tx.Now))
-	if used.Error == nil && used.RowsAffected == 0 {
-		return problem.New(problem.InvalidParameter, "This recovery code is wrong or was already used.")
-	}
-	if used.Error != nil {
-		return used.Error
+	unused := tx.Model(&codeRow{}).Where("account_id = ? AND hash = ? AND used_at IS NULL", accountID, hash)
+	err := accountdb.Changed(unused.Update("used_at", database.Micros(tx.Now)),
+		problem.New(problem.InvalidParameter, "This recovery code is wrong or was already used."))
+	if err != nil {
+		return err
 	}
 	var left int64
 	if err := tx.Model(&codeRow{}).Where("account_id = ? AND used_at IS NULL", accountID).Count(&left).Error; err != nil {
@@ -104,17 +88,14 @@ type codeRow struct {
 func (codeRow) TableName() string { return "recovery_codes" }
 
 func replaceCodes(tx *accountdb.Tx, accountID string, hashes []string) error {
-	rows := make([]codeRow, len(hashes))
-	for i, h := range hashes {
-		rows[i] = codeRow{AccountID: accountID, Hash: h}
-	}
-	err := tx.Remember(accountID)
-	if err != nil {
+	if err := tx.Remember(accountID); err != nil {
 		return err
 	}
-	err = tx.Delete(&codeRow{}, "account_id = ?", accountID).Error
-	if err == nil && len(rows) > 0 {
-		err = tx.Create(&rows).Error
+	err := tx.Delete(&codeRow{}, "account_id = ?", accountID).Error
+	for _, h := range hashes {
+		if err == nil {
+			err = tx.Create(&codeRow{AccountID: accountID, Hash: h}).Error
+		}
 	}
 	return err
 }
@@ -129,13 +110,4 @@ func (s *Store) RenewCodes(ctx context.Context, accountID string, hashes []strin
 			tx.Record(accountID, "recovery_code.renew", accountID, map[string]any{}),
 			tx.Notify(accountID, "factor-changed", map[string]string{"what": "new recovery codes"}))
 	})
-}
-
-// CodesUnused reports whether all hashes are those of different unused codes of the account.
-func (s *Store) CodesUnused(ctx context.Context, accountID string, hashes []string) (bool, error) {
-	var found int
-	err := s.db.WithContext(ctx).
-		Raw("SELECT count(*) FROM recovery_codes WHERE account_id = ? AND hash IN ? AND used_at IS NULL", accountID, hashes).
-		Scan(&found).Error
-	return found == len(hashes), database.Outage(err)
 }

@@ -47,8 +47,7 @@ func (s *Store) AddPasskey(ctx context.Context, p credential.Passkey) error {
 	})
 }
 
-// RemovePasskey deletes a passkey of an account. It returns credential.PasskeyNotFound for an
-// unknown ID.
+// RemovePasskey deletes a passkey of an account. It returns not_found for an unknown ID.
 func (s *Store) RemovePasskey(ctx context.Context, accountID, id string) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		if err := tx.Remember(accountID); err != nil {
@@ -57,7 +56,7 @@ func (s *Store) RemovePasskey(ctx context.Context, accountID, id string) error {
 		var rows []credential.Passkey
 		err := tx.Clauses(clause.Returning{}).Where("account_id = ? AND id = ?", accountID, id).Delete(&rows).Error
 		if err == nil && len(rows) == 0 {
-			err = credential.PasskeyNotFound()
+			err = problem.New(problem.NotFound, "This passkey does not exist or was already removed.")
 		}
 		if err != nil {
 			return err
@@ -78,13 +77,9 @@ func usePasskey(tx *accountdb.Tx, p credential.Passkey) error {
 	if err := tx.Remember(p.Account); err != nil {
 		return err
 	}
-	update := tx.Table("passkeys").
-		Where("id = ? AND account_id = ? AND (count < ? OR (count = 0 AND ? = 0))", p.ID, p.Account, p.Count, p.Count).
-		Updates(map[string]any{"record": p.Record, "count": int64(p.Count), "used_at": accountdb.Micros(p.UsedAt)})
-	if update.Error == nil && update.RowsAffected == 0 {
-		return credential.ErrPasskeyRejected
-	}
-	return update.Error
+	return accountdb.Changed(
+		tx.Where("account_id = ? AND (count < ? OR (count = 0 AND ? = 0))", p.Account, p.Count, p.Count).
+			Select("Record", "Count", "UsedAt").Updates(&p), credential.ErrPasskeyRejected)
 }
 
 type challengeRow struct {

@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"gorm.io/gorm"
-
-	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/mail"
 )
@@ -16,10 +12,7 @@ import (
 func (s *Store) PasswordHash(ctx context.Context, accountID string) (string, error) {
 	var row personRow
 	err := s.db.WithContext(ctx).Take(&row, "account_id = ? AND closed_at IS NULL", accountID).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return "", account.NotFound()
-	}
-	return row.PasswordHash, database.Outage(err)
+	return row.PasswordHash, accountdb.Found(err, "account")
 }
 
 // ChangePassword replaces the password with hash before, ends all other sessions and gives this one
@@ -31,14 +24,14 @@ func (s *Store) ChangePassword(ctx context.Context, current Session, before, aft
 		if err := tx.Remember(current.Account); err != nil {
 			return "", err
 		}
-		update := tx.Model(&personRow{}).
+		err := accountdb.Changed(tx.Model(&personRow{}).
 			Where("account_id = ? AND password_hash = ? AND closed_at IS NULL", current.Account, before).
-			Update("password_hash", after)
-		if update.Error == nil && update.RowsAffected == 0 {
-			return "", errChanged
+			Update("password_hash", after), errChanged)
+		if err != nil {
+			return "", err
 		}
 		secret, err := endOtherSessions(tx, current)
-		if err := errors.Join(update.Error, err); err != nil {
+		if err != nil {
 			return "", err
 		}
 		return secret, errors.Join(
@@ -59,15 +52,15 @@ func (s *Store) RequestReset(ctx context.Context, email string) error {
 		if err != nil {
 			return err
 		}
-		purpose, nobody := LinkReset, person.AccountID == ""
-		if nobody {
+		purpose, unknown := LinkReset, person.AccountID == ""
+		if unknown {
 			purpose = LinkUnusable
 		}
 		link, err := newLink(tx, purpose, person.AccountID, email)
 		if err != nil {
 			return err
 		}
-		return tx.DoUnless(nobody, func() error {
+		return tx.DoUnless(unknown, func() error {
 			return errors.Join(
 				tx.Post(mail.Message{To: email, Template: "reset-password", Data: map[string]string{"link": link}}),
 				tx.Record(person.AccountID, "person.password_reset_asked", person.AccountID, map[string]any{}))
@@ -84,13 +77,12 @@ func (s *Store) ResetPassword(ctx context.Context, secret, passwordHash string, 
 		if err != nil {
 			return err
 		}
-		update := tx.Model(&personRow{}).Where("account_id = ? AND email = ? AND closed_at IS NULL", l.Account, l.Email).
-			Update("password_hash", passwordHash)
-		if update.Error == nil && update.RowsAffected == 0 {
-			return errLinkGone // the account has another address by now, or none
-		}
-		if update.Error != nil {
-			return update.Error
+		// the account may have another address by now, or none
+		err = accountdb.Changed(tx.Model(&personRow{}).
+			Where("account_id = ? AND email = ? AND closed_at IS NULL", l.Account, l.Email).
+			Update("password_hash", passwordHash), errLinkGone)
+		if err != nil {
+			return err
 		}
 		_, err = end(tx, "account_id = ? OR token_hash = ?", l.Account, HashSecret(entry.Before))
 		return errors.Join(err,

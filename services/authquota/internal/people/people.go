@@ -9,7 +9,6 @@ package people
 import (
 	"context"
 	"errors"
-	netmail "net/mail"
 	"strings"
 	"time"
 
@@ -28,21 +27,19 @@ import (
 
 // Person signs in to an account. Accounts created by operators have none.
 type Person struct {
-	account.Standing
+	account.Standing `gorm:"embedded"`
 
-	Account                string // account ID
+	Account                string `gorm:"column:account_id"`
 	Email                  string
 	AuthenticatorConfirmed bool // required for requesting keys
 	RecoveryCodesLeft      int
-	ResetAt                *time.Time // when a lost authenticator will be removed; nil if no removal was requested
-	Tier                   api.Tier   // when the person was read
-	SuspendedAt            *time.Time
-	Terms                  *api.AcceptedTerms // accepted last; nil before the first key request
-	CreatedAt              time.Time
-	Epoch                  accountdb.Epoch
+	ResetAt                *time.Time         `gorm:"serializer:column"` // when a lost authenticator will be removed, or nil
+	Tier                   api.Tier           `gorm:"-"`                 // when the person was read
+	SuspendedAt            *time.Time         `gorm:"serializer:column"`
+	Terms                  *api.AcceptedTerms `gorm:"-"` // accepted last; nil before the first key request
+	CreatedAt              time.Time          `gorm:"serializer:column"`
+	Epoch                  accountdb.Epoch    `gorm:"embedded"`
 }
-
-const maxEmail = 254 // RFC 5321 section 4.5.3.1
 
 // Email returns the canonical form of an address and whether it is valid.
 func Email(s string) (string, bool) {
@@ -50,12 +47,8 @@ func Email(s string) (string, bool) {
 	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return s, false
 	}
-	parsed, err := netmail.ParseAddress(s)
-	if err != nil || parsed.Address != s || len(s) > maxEmail {
-		return s, false
-	}
 	_, domain, _ := strings.Cut(s, "@")
-	return s, strings.Contains(domain, ".") && !strings.ContainsAny(s, "\"[](),;:<> ")
+	return s, mail.Address(s) == nil && strings.Contains(domain, ".") && !strings.ContainsAny(s, "\"[](),;:<> ")
 }
 
 // NewSeed is the seed of an authenticator before its first code.
@@ -69,50 +62,37 @@ type personRow struct {
 	AccountID       string `gorm:"primaryKey"`
 	Email           string
 	PasswordHash    string
-	TOTPSeed        string `gorm:"column:totp_seed"`
-	TOTPConfirmedAt *int64 `gorm:"column:totp_confirmed_at"`
-	TOTPLastStep    int64  `gorm:"column:totp_last_step"`
-	ResetAt         *int64
-	ClosedAt        *int64
-	CreatedAt       int64 `gorm:"autoCreateTime:false"`
+	TOTPSeed        string     `gorm:"column:totp_seed"`
+	TOTPConfirmedAt *int64     `gorm:"column:totp_confirmed_at"`
+	TOTPLastStep    int64      `gorm:"column:totp_last_step"`
+	ResetAt         *time.Time `gorm:"serializer:column"`
+	ClosedAt        *time.Time `gorm:"serializer:column"`
+	CreatedAt       time.Time  `gorm:"serializer:column"`
 }
 
 func (personRow) TableName() string { return "people" }
 
 // Person returns the person of an account; not_found if it has none.
 func (s *Store) Person(ctx context.Context, accountID string) (Person, error) {
-	var rows []struct {
-		Row         personRow `gorm:"embedded"`
-		Tier        string
-		SuspendedAt *int64
-		CodesLeft   int
-		Epoch       accountdb.Epoch `gorm:"embedded"`
-	}
-	err := s.db.WithContext(ctx).Raw(`
-		SELECT p.*, a.tier, a.suspended_at, `+accountdb.EpochColumns+`,
-			(SELECT count(*) FROM recovery_codes c WHERE c.account_id = p.account_id AND c.used_at IS NULL) AS codes_left
+	db, found := s.db.WithContext(ctx), []Person{}
+	err := db.Raw(`
+		SELECT p.account_id, p.email, p.reset_at, p.created_at, p.totp_confirmed_at IS NOT NULL AS authenticator_confirmed,
+			a.tier, a.suspended_at, `+accountdb.EpochColumns+`,
+			(SELECT count(*) FROM recovery_codes c WHERE c.account_id = p.account_id AND c.used_at IS NULL) AS recovery_codes_left
 		FROM people p JOIN accounts a ON a.id = p.account_id
-		WHERE p.account_id = ? AND p.closed_at IS NULL`, accountID).Scan(&rows).Error
-	if err == nil && len(rows) == 0 {
-		return Person{}, account.NotFound()
+		WHERE p.account_id = ? AND p.closed_at IS NULL`, accountID).Scan(&found).Error
+	if err == nil && len(found) == 0 {
+		err = problem.NoSuch("account")
 	}
 	if err != nil {
 		return Person{}, database.Outage(err)
 	}
-	r := rows[0]
-	paid, err := account.Paid(s.db.WithContext(ctx), accountID)
-	if err != nil {
-		return Person{}, database.Outage(err)
-	}
-	terms, err := account.LastTerms(s.db.WithContext(ctx), accountID)
-	standing := account.Standing{Granted: api.Tier(r.Tier), Paid: paid[accountID]}
-	return Person{
-		Standing: standing, Account: r.Row.AccountID, Email: r.Row.Email,
-		AuthenticatorConfirmed: r.Row.TOTPConfirmedAt != nil, RecoveryCodesLeft: r.CodesLeft,
-		ResetAt: accountdb.Instant(r.Row.ResetAt), Tier: standing.TierAt(s.db.Now()),
-		SuspendedAt: accountdb.Instant(r.SuspendedAt), Terms: terms,
-		CreatedAt: database.FromMicros(r.Row.CreatedAt), Epoch: r.Epoch,
-	}, database.Outage(err)
+	p := found[0]
+	paid, errPaid := account.Paid(db, accountID)
+	p.Paid = paid[accountID]
+	p.Tier = p.TierAt(s.db.Now())
+	p.Terms, err = account.LastTerms(db, accountID)
+	return p, database.Outage(errors.Join(errPaid, err))
 }
 
 // byEmail returns the person with an email address, or the zero row.
@@ -131,10 +111,7 @@ func lockPerson(tx *accountdb.Tx, accountID string) (personRow, error) {
 	var row personRow
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).
 		Take(&row, "account_id = ? AND closed_at IS NULL", accountID).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		err = account.NotFound()
-	}
-	return row, err
+	return row, accountdb.Found(err, "account")
 }
 
 // Retention of sign-in data. The audit log is kept.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"gorm.io/gorm"
-
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/credential"
@@ -25,10 +23,10 @@ func ByCode(step int64) Proof {
 		if err := tx.Remember(accountID); err != nil {
 			return err
 		}
-		return one(tx.Model(&personRow{}).
+		return accountdb.Changed(tx.Model(&personRow{}).
 			Where("account_id = ? AND totp_last_step < ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", accountID,
 				step).
-			Update("totp_last_step", step))
+			Update("totp_last_step", step), errUsed)
 	}}
 }
 
@@ -60,14 +58,6 @@ const password = "password"
 
 // errUsed is returned for a valid code that was used before, or by a concurrent request.
 var errUsed = problem.New(problem.InvalidParameter, "This code was already used. Wait for the next one.")
-
-// one returns errUsed if update changed no row.
-func one(update *gorm.DB) error {
-	if update.Error == nil && update.RowsAffected == 0 {
-		return errUsed
-	}
-	return update.Error
-}
 
 // Confirm records a proven factor for a session and gives it a new secret.
 func (s *Store) Confirm(ctx context.Context, current Session, by Proof, tried ...AttemptSubject) (secret string,

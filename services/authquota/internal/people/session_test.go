@@ -12,8 +12,13 @@ import (
 
 var start = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 
+// session returns a session that started just now.
+func session(life time.Duration) people.Session {
+	return people.Session{CreatedAt: start, SeenAt: start, AuthenticatedAt: start, ExpiresAt: start.Add(life)}
+}
+
 func TestASessionEndsWhenItIsNotUsedAndAfterItsLife(t *testing.T) {
-	s, _ := people.NewSession("acc", people.Full, people.SessionLife, people.Client{}, start)
+	s := session(people.SessionLife)
 	const idle, life = 30 * time.Minute, 12 * time.Hour
 	require.True(t, s.Alive(start.Add(idle-1)))
 	require.False(t, s.Alive(start.Add(idle)), "idle")
@@ -31,14 +36,14 @@ func TestASessionEndsWhenItIsNotUsedAndAfterItsLife(t *testing.T) {
 func TestAHalfwaySessionIsShort(t *testing.T) {
 	for life, want := range map[time.Duration]time.Duration{people.HalfwayLife: 10 * time.Minute,
 		people.SetUpLife: 30 * time.Minute} {
-		s, _ := people.NewSession("acc", people.Halfway, life, people.Client{}, start)
+		s := session(life)
 		require.True(t, s.Alive(start.Add(want-1)))
 		require.False(t, s.Alive(start.Add(want)))
 	}
 }
 
 func TestAProofIsRecentForAWhile(t *testing.T) {
-	s, _ := people.NewSession("acc", people.Full, people.SessionLife, people.Client{}, start)
+	s := session(people.SessionLife)
 	require.True(t, s.Recent(start.Add(10*time.Minute-1)))
 	require.False(t, s.Recent(start.Add(10*time.Minute)))
 	s.Superseded = true
@@ -46,14 +51,13 @@ func TestAProofIsRecentForAWhile(t *testing.T) {
 }
 
 func TestLastUseIsStoredToTheMinute(t *testing.T) {
-	s, _ := people.NewSession("acc", people.Full, people.SessionLife, people.Client{}, start)
+	s := session(people.SessionLife)
 	require.False(t, s.Stale(start.Add(time.Minute-1)))
 	require.True(t, s.Stale(start.Add(time.Minute)))
 }
 
 func TestSecretsDiffer(t *testing.T) {
-	_, a := people.NewSession("acc", people.Full, people.SessionLife, people.Client{}, start)
-	_, b := people.NewSession("acc", people.Full, people.SessionLife, people.Client{}, start)
+	a, b := people.NewSecret(), people.NewSecret()
 	require.NotEqual(t, a, b)
 	require.Len(t, a, 43)
 	require.Len(t, people.HashSecret(a), 64)
@@ -145,6 +149,3 @@ func TestNetworks(t *testing.T) {
 		require.Equal(t, want, people.NetworkOf(ip), ip)
 	}
 }
-
-// Shared counters belong to people who do not know each other: a success of one must not clear the
-// failures of the others.

@@ -63,15 +63,6 @@ type Client struct {
 	Network string // part of its address, such as 203.0.113.0/24
 }
 
-// NewSession returns a session that lives for at most life, and its secret. Only Hash of the secret
-// is stored.
-func NewSession(accountID string, stage Stage, life time.Duration, client Client, now time.Time) (Session, string) {
-	return Session{
-		ID: accountdb.NewID("ses_"), Account: accountID, Stage: stage,
-		CreatedAt: now, SeenAt: now, AuthenticatedAt: now, ExpiresAt: now.Add(life), Client: client,
-	}, NewSecret()
-}
-
 // Alive reports whether the session is valid at now.
 func (s Session) Alive(now time.Time) bool {
 	return s.EndedAt == nil && now.Before(s.ExpiresAt) && now.Before(s.SeenAt.Add(SessionIdle))
@@ -218,8 +209,11 @@ func startSession(tx *accountdb.Tx, accountID string, stage Stage, life time.Dur
 			return Admitted{}, err
 		}
 	}
-	begun, secret := NewSession(accountID, stage, life, entry.Client, tx.Now)
-	row := sessionRow{Session: begun, TokenHash: HashSecret(secret)}
+	secret := NewSecret()
+	row := sessionRow{TokenHash: HashSecret(secret), Session: Session{
+		ID: accountdb.NewID("ses_"), Account: accountID, Stage: stage, CreatedAt: tx.Now, SeenAt: tx.Now,
+		AuthenticatedAt: tx.Now, ExpiresAt: tx.Now.Add(life), Client: entry.Client,
+	}}
 	return Admitted{Session: secret, Device: entry.Device}, tx.Create(&row).Error
 }
 
@@ -291,15 +285,11 @@ func rotateSecret(tx *accountdb.Tx, current Session) (secret string, err error) 
 	if err := tx.Remember(current.Account); err != nil {
 		return "", err
 	}
-	update := tx.Table("sessions").
+	return secret, accountdb.Changed(tx.Table("sessions").
 		Where("id = ? AND account_id = ? AND stage = ? AND ended_at IS NULL", current.ID, current.Account, string(Full)).
 		Updates(map[string]any{
 			"token_hash": HashSecret(secret), "prev_hash": gorm.Expr("token_hash"), "authenticated_at": database.Micros(tx.Now),
-		})
-	if update.Error == nil && update.RowsAffected == 0 {
-		return "", problem.New(problem.NotFound, "This session has ended. Sign in again.")
-	}
-	return secret, update.Error
+		}), problem.New(problem.NotFound, "This session has ended. Sign in again."))
 }
 
 // endOtherSessions ends all sessions of an account but one, and gives that one a new secret. The

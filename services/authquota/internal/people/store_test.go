@@ -1,6 +1,7 @@
 package people_test
 
 import (
+	"context"
 	"regexp"
 	"strings"
 	"sync"
@@ -12,7 +13,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/credential"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/testkit"
@@ -30,15 +31,18 @@ type fixture struct {
 const address = "ada@example.org"
 
 func onBothStores(t *testing.T, test func(t *testing.T, f fixture)) {
-	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
-		f := fixture{Store: people.NewStore(db.DB), db: db}
-		var secret string
-		f.account, secret = db.Person(t, address)
-		var err error
-		f.current, _, err = f.Session(t.Context(), secret)
-		require.NoError(t, err)
-		test(t, f)
-	})
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) { test(t, newFixture(t, db)) })
+}
+
+func newFixture(t *testing.T, db testkit.DB) fixture {
+	t.Helper()
+	f := fixture{Store: people.NewStore(db.DB), db: db}
+	var secret string
+	f.account, secret = db.Person(t, address)
+	var err error
+	f.current, _, err = f.Session(t.Context(), secret)
+	require.NoError(t, err)
+	return f
 }
 
 // halfway returns a session after a valid password.
@@ -70,11 +74,11 @@ func secretIn(t *testing.T, letter mail.Letter, purpose people.LinkPurpose) stri
 // that cancels it.
 func (f fixture) beginReset(t *testing.T) (keep string) {
 	t.Helper()
+	f.db.TakeMails(t)
 	person, err := f.Person(t.Context(), f.account)
 	require.NoError(t, err)
 	require.NoError(t, f.RequestNewAuthenticator(t.Context(), person))
-	mails := f.db.TakeMails(t)
-	asked := mails[len(mails)-1]
+	asked := f.db.TakeMails(t)[0]
 	require.NoError(t, f.BeginReset(t.Context(), secretIn(t, asked, people.LinkLost)))
 	return secretIn(t, asked, people.LinkKeep)
 }
@@ -204,6 +208,9 @@ func TestLostAuthenticatorIsRemovedAfterTheWait(t *testing.T) {
 		_, err := f.Seed(ctx, f.account)
 		require.NoError(t, err, "canceled")
 		begin()
+		// a passkey may be on the lost device
+		require.NoError(t, f.AddPasskey(ctx, credential.Passkey{Account: f.account, Name: "Key ring", Credential: "x",
+			AddedAt: f.db.Now()}))
 		f.db.Advance(people.ResetWait - time.Microsecond)
 		f.halfway(t)
 		_, err = f.Seed(ctx, f.account)
@@ -213,6 +220,9 @@ func TestLostAuthenticatorIsRemovedAfterTheWait(t *testing.T) {
 		_, err = f.Seed(ctx, f.account)
 		require.ErrorContains(t, err, "no account")
 		require.Contains(t, f.db.TakeSubjects(t), address+": Your authenticator was removed")
+		left, err := f.Passkeys(ctx, f.account)
+		require.NoError(t, err)
+		require.Empty(t, left)
 	})
 }
 
@@ -221,104 +231,55 @@ func TestLostAuthenticatorIsRemovedAfterTheWait(t *testing.T) {
 func TestOperatorSchedulesTheRemovalOfALostAuthenticator(t *testing.T) {
 	onBothStores(t, func(t *testing.T, f fixture) {
 		ctx := t.Context()
-		schedule := func() time.Time {
+		schedule := func(want time.Duration) {
 			t.Helper()
 			at, err := f.ScheduleReset(ctx, "ann", f.account, "checked by phone")
 			require.NoError(t, err)
-			return at
+			require.Equal(t, f.db.Now().Add(want), at)
 		}
-		keeps := func(why string) {
+		has := func(authenticator bool, why string) {
 			t.Helper()
 			f.halfway(t)
 			_, err := f.Seed(ctx, f.account)
-			require.NoError(t, err, why)
+			require.Equal(t, authenticator, err == nil, why)
 		}
 		f.db.TakeMails(t)
-		due := f.db.Now().Add(people.OperatorResetWait)
-		require.Equal(t, due, schedule())
+		schedule(people.OperatorResetWait)
 		sent := f.db.TakeMails(t)
 		require.Len(t, sent, 1)
 		require.Equal(t, "Your authenticator will be removed", sent[0].Subject)
 		require.Contains(t, sent[0].Text, "checked by phone")
-		cancel := secretIn(t, sent[0], people.LinkKeep)
 		entries, _, err := f.Audit(ctx, people.AuditSearch{Account: f.account, Action: "factor.reset_begin", Limit: 1})
 		require.NoError(t, err)
 		require.Equal(t, "ann", entries[0].Actor)
 		require.Contains(t, string(entries[0].Detail), `"reason":"checked by phone"`)
 
 		f.db.Advance(time.Hour)
-		require.Equal(t, due, schedule(), "repeating it neither delays it nor sends a mail")
+		schedule(people.OperatorResetWait - time.Hour) // repeating it neither delays it nor sends a mail
 		require.Empty(t, f.db.TakeMails(t))
-
-		require.NoError(t, f.CancelReset(ctx, cancel))
+		require.NoError(t, f.CancelReset(ctx, secretIn(t, sent[0], people.LinkKeep)))
 		f.db.Advance(people.OperatorResetWait)
-		keeps("canceled by the link")
-
-		schedule()
+		has(true, "cancelled by the link")
+		schedule(people.OperatorResetWait)
 		_, err = f.SignIn(ctx, f.halfway(t), people.Entry{}, people.ByCode(7))
 		require.NoError(t, err)
 		f.db.Advance(people.OperatorResetWait)
-		keeps("canceled by a code")
+		has(true, "cancelled by a code")
 
-		schedule()
-		f.db.Advance(people.OperatorResetWait - time.Microsecond)
-		keeps("not yet")
+		f.beginReset(t) // by its person: brought forward, and never delayed
+		schedule(people.OperatorResetWait)
+		require.NoError(t, f.KeepAuthenticator(ctx, f.account))
+		f.beginReset(t)
+		f.db.Advance(people.ResetWait - time.Hour)
+		schedule(time.Hour)
+		f.db.Advance(time.Hour - time.Microsecond)
+		has(true, "not yet")
 		f.db.Advance(time.Microsecond)
-		f.halfway(t)
-		_, err = f.Seed(ctx, f.account)
-		require.ErrorContains(t, err, "no account")
-
+		has(false, "removed")
 		for reason, want := range map[string]string{"": "Parameter reason", "again": "has no authenticator"} {
 			_, err = f.ScheduleReset(ctx, "ann", f.account, reason)
 			require.ErrorContains(t, err, want)
 		}
-		require.NoError(t, f.CloseAccount(ctx, f.account))
-		_, err = f.ScheduleReset(ctx, "ann", f.account, "closed")
-		require.ErrorContains(t, err, "no account")
-	})
-}
-
-// An operator's decision brings a removal forward that its person began, and never delays it.
-func TestEarlierRemovalOfALostAuthenticatorStays(t *testing.T) {
-	onBothStores(t, func(t *testing.T, f fixture) {
-		schedule := func() time.Time {
-			t.Helper()
-			f.beginReset(t)
-			return f.db.Now().Add(people.ResetWait)
-		}
-		own := schedule()
-		f.db.Advance(people.ResetWait - time.Hour)
-		at, err := f.ScheduleReset(t.Context(), "ann", f.account, "cannot wait")
-		require.NoError(t, err)
-		require.Equal(t, own, at, "an hour is left")
-
-		require.NoError(t, f.KeepAuthenticator(t.Context(), f.account))
-		schedule()
-		at, err = f.ScheduleReset(t.Context(), "ann", f.account, "cannot wait")
-		require.NoError(t, err)
-		require.Equal(t, f.db.Now().Add(people.OperatorResetWait), at)
-	})
-}
-
-func TestClosedAccountIsForgotten(t *testing.T) {
-	onBothStores(t, func(t *testing.T, f fixture) {
-		ctx := t.Context()
-		f.db.TakeMails(t)
-		f.db.TakeTouched(t)
-		require.NoError(t, f.CloseAccount(ctx, f.account))
-		require.ErrorContains(t, f.CloseAccount(ctx, f.account), "Closing is final")
-		_, err := f.Person(ctx, f.account)
-		require.Error(t, err)
-		sessions, err := f.OpenSessions(ctx, f.account)
-		require.NoError(t, err)
-		require.Empty(t, sessions)
-		id, _, err := f.Credentials(ctx, address)
-		require.NoError(t, err)
-		require.Empty(t, id, "the address is free")
-		require.Equal(t, []string{f.account}, f.db.TakeTouched(t))
-		require.Equal(t, []string{address + ": Your account was closed"}, f.db.TakeSubjects(t))
-		again, _ := f.db.Person(t, address)
-		require.NotEqual(t, f.account, again)
 	})
 }
 
@@ -347,77 +308,32 @@ func TestSignInDataIsDeletedAfterRetention(t *testing.T) {
 	})
 }
 
-func onBoth(t *testing.T, test func(t *testing.T, db testkit.DB, s *people.Store, k *keys.Store)) {
-	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
-		k := keys.NewStore(db.DB)
-		test(t, db, people.NewStore(db.DB), k)
-	})
-}
-
 func TestChangeOfAnAccountIsRecordedOnce(t *testing.T) {
-	onBoth(t, func(t *testing.T, db testkit.DB, s *people.Store, _ *keys.Store) {
-		ctx := t.Context()
-		id, _ := db.Person(t, "ada@example.org")
+	onBothStores(t, func(t *testing.T, f fixture) {
+		ctx, id := t.Context(), f.account
 		suspend, err := account.Suspend("unpaid")
-		require.NoError(t, err)
-		grant, err := account.Grant(api.Developer)
-		require.NoError(t, err)
-		db.TakeTouched(t)
-		again, err := account.Suspend("once more")
 		require.NoError(t, err)
 		resume, err := account.Resume("settled")
 		require.NoError(t, err)
-		for _, change := range []account.Change{again, resume} {
-			_, err := s.ChangeAccount(ctx, "carl", id, change)
+		grant, err := account.Grant(api.Developer)
+		require.NoError(t, err)
+		f.db.TakeTouched(t)
+		for _, change := range []account.Change{suspend, suspend, grant, grant, resume} {
+			_, err := f.ChangeAccount(ctx, "bob", id, change)
 			require.NoError(t, err)
 		}
-		mails := db.TakeMails(t)
-		require.Len(t, mails, 2)
-		require.Contains(t, mails[0].Text, "Reason given by the operator: once more\n")
-		require.Equal(t, "Your account is no longer suspended", mails[1].Subject)
-		require.NotContains(t, mails[1].Text, "settled", "the reason for resuming is for the audit log")
-		db.TakeTouched(t)
-		for _, change := range []account.Change{suspend, suspend, grant, grant} {
-			_, err := s.ChangeAccount(ctx, "bob", id, change)
-			require.NoError(t, err)
+		var subjects []string
+		mails := f.db.TakeMails(t)
+		for _, m := range mails {
+			subjects = append(subjects, m.Subject)
 		}
-		require.Equal(t, []string{"ada@example.org: Your account is suspended",
-			"ada@example.org: Your plan is now developer"}, db.TakeSubjects(t))
-		require.Equal(t, []string{id, id, id, id}, db.TakeTouched(t),
+		require.Equal(t, []string{"Your account is suspended", "Your plan is now developer",
+			"Your account is no longer suspended"}, subjects)
+		require.Contains(t, mails[0].Text, "Reason given by the operator: unpaid\n")
+		require.NotContains(t, mails[2].Text, "settled", "the reason for resuming is for the audit log")
+		require.Equal(t, []string{id, id, id, id, id}, f.db.TakeTouched(t),
 			"also for a repetition: the change before may not be in effect yet")
-		entries, more, err := s.Audit(ctx, people.AuditSearch{Actor: "bob", Action: "account.", Limit: 1})
-		require.NoError(t, err)
-		require.True(t, more)
-		require.Equal(t, "account.grant", entries[0].Action)
-		older, more, err := s.Audit(ctx, people.AuditSearch{Account: id, Actor: "bob", Before: int(entries[0].ID), Limit: 1})
-		require.NoError(t, err)
-		require.False(t, more)
-		require.Equal(t, "account.suspend", older[0].Action)
-		before, _, err := s.Audit(ctx, people.AuditSearch{Until: entries[0].At, Limit: 1})
-		require.NoError(t, err)
-		require.Empty(t, before)
-		until, _, err := s.Audit(ctx, people.AuditSearch{Actor: "bob", Until: entries[0].At.Add(time.Microsecond), Limit: 1})
-		require.NoError(t, err)
-		require.Equal(t, entries, until)
-	})
-}
-
-// Anyone can cause failures, so they are grouped to keep other events visible.
-func TestFailuresAreGrouped(t *testing.T) {
-	onBoth(t, func(t *testing.T, db testkit.DB, s *people.Store, _ *keys.Store) {
-		ctx := t.Context()
-		id, _ := db.Person(t, "ada@example.org")
-		for range 3 {
-			require.NoError(t, db.Exec(
-				"INSERT INTO audit_log (at, actor, action, subject, detail) VALUES (?, ?, 'person.sign_in_failed', ?, '{}')",
-				db.Now().UnixMicro(), id, id).Error)
-		}
-		events, err := s.Events(ctx, id, 1)
-		require.NoError(t, err)
-		require.Len(t, events, 2, "the newest event and the failures")
-		require.Equal(t, people.Event{At: db.Now(), What: "Failed to sign in", More: "3 times in 30 days", By: "unknown"},
-			events[1])
-		require.Equal(t, []string{"Signed in", "you"}, []string{events[0].What, events[0].By})
+		require.Equal(t, []string{"account.suspend", "account.grant", "account.resume"}, f.db.Actions(t, "bob"))
 	})
 }
 
@@ -425,20 +341,22 @@ func TestCodes(t *testing.T) {
 	form := regexp.MustCompile(`^([0-9a-hjkmnp-tv-z]{4}-){5}[0-9a-hjkmnp-tv-z]{4}$`)
 	seen := map[string]bool{}
 	for range 20 {
-		codes := people.GenerateRecoveryCodes()
+		codes, hashes := people.NewRecoveryCodes()
 		require.Len(t, codes, people.RecoveryCodeCount)
-		for _, code := range codes {
+		for i, code := range codes {
 			require.Regexp(t, form, code)
 			require.True(t, people.IsRecoveryCode(code))
-			require.False(t, seen[people.HashRecoveryCode(code)])
-			seen[people.HashRecoveryCode(code)] = true
+			require.Equal(t, people.HashRecoveryCode(code), hashes[i])
+			require.False(t, seen[code])
+			seen[code] = true
 		}
 	}
 }
 
 func TestHowACodeIsTypedDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		code := people.GenerateRecoveryCodes()[0]
+		codes, _ := people.NewRecoveryCodes()
+		code := codes[0]
 		typed := strings.ReplaceAll(code, "-",
 			rapid.SampledFrom([]string{"", " ", "-", " - ", "\u00a0", "\u2011"}).Draw(t, "between"))
 		typed = strings.ReplaceAll(typed, "0", rapid.SampledFrom([]string{"0", "o", "O"}).Draw(t, "zero"))
@@ -452,7 +370,8 @@ func TestHowACodeIsTypedDoesNotMatter(t *testing.T) {
 }
 
 func TestWhatIsNoCode(t *testing.T) {
-	code := people.GenerateRecoveryCodes()[0]
+	codes, _ := people.NewRecoveryCodes()
+	code := codes[0]
 	for _, other := range []string{"", "123456", code[:len(code)-1], code + "0", "u" + code[1:], code[5:]} {
 		require.NotEqual(t, people.HashRecoveryCode(code), people.HashRecoveryCode(other), other)
 		require.False(t, people.IsRecoveryCode(other), other)
@@ -460,28 +379,75 @@ func TestWhatIsNoCode(t *testing.T) {
 	require.NotContains(t, people.HashRecoveryCode(code), code[:4]+code[5:9])
 }
 
-// Codes stored by a released version stay valid.
-func TestGolden(t *testing.T) {
-	require.Equal(t, "fc8a67da9d7cd16d995c79f0b5b56f334db9020dfb317f417d5dce6c815c14a8",
-		people.HashRecoveryCode("0123-4567-89ab-cdef-ghjk-mnpq"))
-}
-
-func TestUnusedCodesAreThoseOfTheAccount(t *testing.T) {
-	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
-		ada, _ := db.Person(t, "ada@example.org")
-		bob, _ := db.Person(t, "bob@example.org")
-		_, hashes := people.NewRecoveryCodes()
-		require.NoError(t, people.NewStore(db.DB).RenewCodes(t.Context(), ada, hashes))
-		codes := people.NewStore(db.DB)
-		check := func(account string, hashes []string) bool {
-			unused, err := codes.CodesUnused(t.Context(), account, hashes)
+// An intruder with the password requests another address and a new authenticator. What the owner
+// does against it cancels one or both.
+func TestOwnerCancelsWhatAnIntruderRequested(t *testing.T) {
+	const both, addressOnly, authenticatorOnly = "address authenticator", "address", "authenticator"
+	for name, c := range map[string]struct {
+		cancels string
+		act     func(ctx context.Context, f fixture, keep string) error
+	}{
+		"another password": {both, func(ctx context.Context, f fixture, _ string) error {
+			_, before, err := f.Credentials(ctx, address)
 			require.NoError(t, err)
-			return unused
-		}
-		require.True(t, check(ada, hashes))
-		require.False(t, check(bob, hashes))
-		require.False(t, check(ada, append([]string{hashes[0]}, hashes[:9]...)), "the same code twice")
-		require.NoError(t, db.Exec("UPDATE recovery_codes SET used_at = 1 WHERE hash = ?", hashes[3]).Error)
-		require.False(t, check(ada, hashes))
-	})
+			_, err = f.ChangePassword(ctx, f.current, before, "another")
+			return err
+		}},
+		"a forgotten password": {both, func(ctx context.Context, f fixture, _ string) error {
+			require.NoError(t, f.RequestReset(ctx, address))
+			return f.ResetPassword(ctx, f.secret(t, people.LinkReset), "another", people.Entry{})
+		}},
+		"another authenticator": {both, func(ctx context.Context, f fixture, _ string) error {
+			seed, err := f.NewSeed(ctx, f.current)
+			require.NoError(t, err)
+			_, err = f.ReplaceAuthenticator(ctx, f.current, seed, 9)
+			return err
+		}},
+		"the end of all sessions": {addressOnly, func(ctx context.Context, f fixture, _ string) error {
+			return f.EndSessions(ctx, f.account)
+		}},
+		"the button": {addressOnly, func(ctx context.Context, f fixture, _ string) error {
+			return f.CancelAddressChange(ctx, f.account)
+		}},
+		"the link in the mail": {addressOnly, func(ctx context.Context, f fixture, keep string) error {
+			return f.KeepAddress(ctx, keep)
+		}},
+		"the button for the authenticator": {authenticatorOnly, func(ctx context.Context, f fixture, _ string) error {
+			return f.KeepAuthenticator(ctx, f.account)
+		}},
+		"a code": {authenticatorOnly, func(ctx context.Context, f fixture, _ string) error {
+			_, err := f.Confirm(ctx, f.current, people.ByCode(7))
+			return err
+		}},
+		"the password, which the intruder has": {"", func(ctx context.Context, f fixture, _ string) error {
+			_, hash, err := f.Credentials(ctx, address)
+			require.NoError(t, err)
+			_, err = f.Confirm(ctx, f.current, people.ByPassword(hash))
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, f := t.Context(), newFixture(t, testkit.OnSQLite(t))
+			person, err := f.Person(ctx, f.account)
+			require.NoError(t, err)
+			require.NoError(t, f.RequestAddressChange(ctx, person, "eve@example.org"))
+			var keep, link string
+			for _, m := range f.db.TakeMails(t) {
+				if m.To == address {
+					keep = secretIn(t, m, people.LinkOldAddress)
+				} else {
+					link = secretIn(t, m, people.LinkNewAddress)
+				}
+			}
+			f.beginReset(t)
+			require.NoError(t, c.act(ctx, f, keep))
+			pending, err := f.AddressChange(ctx, f.account)
+			require.NoError(t, err)
+			_, gone := f.Link(ctx, link, people.LinkNewAddress)
+			require.Equal(t, strings.Contains(c.cancels, "address"), gone != nil && pending.Email == "", "address")
+			person, err = f.Person(ctx, f.account)
+			require.NoError(t, err)
+			require.Equal(t, strings.Contains(c.cancels, "authenticator"), person.ResetAt == nil, "authenticator")
+		})
+	}
 }

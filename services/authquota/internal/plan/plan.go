@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -29,40 +28,6 @@ type Store struct{ db *accountdb.DB }
 
 // NewStore returns a Store.
 func NewStore(db *accountdb.DB) *Store { return &Store{db} }
-
-// lastInstant is the latest valid end of an entitlement. JSON can represent it in every time zone.
-var lastInstant = time.Date(9998, 1, 1, 0, 0, 0, 0, time.UTC)
-
-// Entitled returns an entitlement in its canonical form, or an error for the first invalid field.
-func Entitled(e api.Entitlement) (api.Entitlement, error) {
-	if _, sold := api.PlanOf(e.Tier); !sold {
-		names := make([]string, len(api.Plans))
-		for i, p := range api.Plans {
-			names[i] = string(p.Tier)
-		}
-		return e, problem.Invalid("tier", "must be that of a plan: "+strings.Join(names, ", "))
-	}
-	switch {
-	case e.Tier == api.BaseTier && e.PaidUntil != nil:
-		return e, problem.Invalid("paidUntil", "must be null where tier is "+string(api.BaseTier)+": nothing is paid for")
-	case e.Tier != api.BaseTier && e.PaidUntil == nil:
-		return e, problem.Invalid("paidUntil", "must be an instant where tier is not "+string(api.BaseTier))
-	case e.PaidUntil != nil && (e.PaidUntil.Unix() <= 0 || e.PaidUntil.After(lastInstant)):
-		return e, problem.Invalid("paidUntil", "must be after 1970 and before 9998")
-	case e.Version < 1:
-		return e, problem.Invalid("version", "must be at least 1")
-	}
-	switch e.Trouble {
-	case api.NoTrouble, api.PaymentFailed, api.Refunded, api.Disputed:
-	default:
-		return e, problem.Invalid("trouble", "must be empty, payment-failed, refunded or disputed")
-	}
-	if e.PaidUntil != nil {
-		until := e.PaidUntil.UTC().Truncate(time.Microsecond) // the precision of the database
-		e.PaidUntil = &until
-	}
-	return e, nil
-}
 
 // settling is the time in which a renewal may arrive after the paid period has ended: billing
 // charges within seconds and, after a failure, the processor retries about an hour later. The tier
@@ -112,7 +77,8 @@ func EndNews(on bool, e api.Entitlement, now time.Time) (mail string, nowOn bool
 
 const billingActor = "billing"
 
-// Entitle stores the entitlement of an account, unless the stored version is the same or newer.
+// Entitle stores the entitlement of an account, unless the stored version is the same or newer. The
+// database rejects values that billing never reports.
 func (s *Store) Entitle(ctx context.Context, id string, e api.Entitlement) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		before, err := lockEntitlement(tx, id)
@@ -123,14 +89,12 @@ func (s *Store) Entitle(ctx context.Context, id string, e api.Entitlement) error
 		if e.Version <= before.Version {
 			return tx.Touch(holder) // the change before may not be in effect yet
 		}
-		mail, on := News(before.SaidActive, before.Entitlement(), e, tx.Now)
-		if mail == "" && Renewed(before.SaidActive, before.Entitlement(), e, tx.Now) {
+		mail, on := News(before.SaidActive, api.Entitlement(before.Entitlement), e, tx.Now)
+		if mail == "" && Renewed(before.SaidActive, api.Entitlement(before.Entitlement), e, tx.Now) {
 			mail = "plan-renewed"
 		}
 		row := account.EntitlementRow{
-			AccountID: id, HolderID: holder, Tier: string(e.Tier), PaidUntil: accountdb.Micros(e.PaidUntil), Renews: e.Renews,
-			Trouble: string(e.Trouble),
-			Version: e.Version, SaidActive: on,
+			AccountID: id, HolderID: holder, Entitlement: account.Entitlement(e), SaidActive: on,
 		}
 		if err := tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&row).Error; err != nil {
 			return err
@@ -151,7 +115,8 @@ func lockEntitlement(tx *accountdb.Tx, id string) (account.EntitlementRow, error
 	if err != nil {
 		return account.EntitlementRow{}, err
 	}
-	row := account.EntitlementRow{AccountID: id, HolderID: cmp.Or(of.MergedInto, id), Tier: string(api.BaseTier)}
+	row := account.EntitlementRow{AccountID: id, HolderID: cmp.Or(of.MergedInto, id)}
+	row.Tier = api.BaseTier
 	err = tx.Take(&row, "account_id = ?", id).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		err = nil
@@ -167,7 +132,7 @@ func notifyPlan(tx *accountdb.Tx, row account.EntitlementRow, mail string) error
 	if err != nil {
 		return err
 	}
-	e := row.Entitlement()
+	e := api.Entitlement(row.Entitlement)
 	data := map[string]string{}
 	switch mail {
 	case "plan-started":
@@ -206,7 +171,7 @@ func (s *Store) EndPlans(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			mail, on := EndNews(row.SaidActive, row.Entitlement(), tx.Now)
+			mail, on := EndNews(row.SaidActive, api.Entitlement(row.Entitlement), tx.Now)
 			if on == row.SaidActive { // renewed, about to be renewed, or handled by another process
 				return nil
 			}
@@ -216,13 +181,6 @@ func (s *Store) EndPlans(ctx context.Context) error {
 		}))
 	}
 	return errors.Join(failures...)
-}
-
-// RecordPlanAction writes an audit log entry for a person's action on the account's plan.
-func (s *Store) RecordPlanAction(ctx context.Context, accountID, action string) error {
-	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
-		return tx.Record(accountID, action, accountID, map[string]any{})
-	})
 }
 
 // CancelInterval is the time between calls of CancelClosed.

@@ -46,11 +46,7 @@ func (db DB) SignUp(t testing.TB, email string) Member {
 	require.NoError(t, err)
 	seed, err := store.NewSeed(ctx, half)
 	require.NoError(t, err)
-	codes := people.GenerateRecoveryCodes()
-	hashes := make([]string, len(codes))
-	for i, c := range codes {
-		hashes[i] = people.HashRecoveryCode(c)
-	}
+	codes, hashes := people.NewRecoveryCodes()
 	entry.Device = admitted.Device
 	full, err := store.ConfirmAuthenticator(ctx, half, entry, seed, 0, hashes)
 	require.NoError(t, err)

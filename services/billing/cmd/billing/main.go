@@ -3,20 +3,8 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
-
+	"opportunity.internal/pkg/service"
 	"opportunity.internal/services/billing"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := billing.Main(ctx, os.LookupEnv, os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "billing:", err)
-		os.Exit(1)
-	}
-}
+func main() { service.Command("billing", billing.Main) }

@@ -2,7 +2,6 @@ package stripe_test
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -223,17 +222,4 @@ func TestDeletedCustomer(t *testing.T) {
 	for _, err := range []error{checkout, portal, list} {
 		require.ErrorIs(t, err, subscription.ErrNoCustomer)
 	}
-}
-
-func TestOperationsAreObserved(t *testing.T) {
-	var observed []string
-	s := stripe.New(stripe.Config{APIKey: "sk_test_1", Price: "price_1"}, stripe.Options{Transport: newFake(),
-		Log: slog.New(slog.DiscardHandler), Observe: func(operation string, duration time.Duration, err error) {
-			require.GreaterOrEqual(t, duration, time.Duration(0))
-			observed = append(observed, fmt.Sprint(operation, " ", err == nil))
-		}})
-	require.NoError(t, s.CheckOffer(t.Context()))
-	_, err := s.Subscription(t.Context(), "sub_nowhere")
-	require.Error(t, err)
-	require.Equal(t, []string{"offer true", "subscription false"}, observed)
 }

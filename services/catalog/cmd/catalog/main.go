@@ -2,20 +2,8 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
-
+	"opportunity.internal/pkg/service"
 	"opportunity.internal/services/catalog"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := catalog.Main(ctx, os.LookupEnv, os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "catalog:", err)
-		os.Exit(1)
-	}
-}
+func main() { service.Command("catalog", catalog.Main) }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,10 +11,16 @@ import (
 	"opportunity.internal/pkg/jsonlines"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/catalog/internal/store"
 )
 
 // noContent is the reply to a change that returns nothing.
 var noContent = web.Reply{Status: http.StatusNoContent}
+
+// end returns the handler of a request that ends an operator's work on a listing.
+func end(act func(ctx context.Context, id, actor string) error) func(request) (web.Reply, error) {
+	return func(r request) (web.Reply, error) { return noContent, act(r.context(), r.id(), r.actor) }
+}
 
 // takeLease takes or renews the lease of a listing. It responds with 409 and the lease of another
 // holder who keeps it.
@@ -23,10 +30,6 @@ func (a API) takeLease(r request, in api.LeaseRequest) (web.Reply, error) {
 		return web.Reply{Status: http.StatusConflict, JSON: lease}, err
 	}
 	return web.Reply{JSON: lease}, err
-}
-
-func (a API) endLease(r request) (web.Reply, error) {
-	return noContent, a.Desk.EndLease(r.context(), r.id(), r.actor)
 }
 
 func (a API) saveDraft(r request) (web.Reply, error) {
@@ -42,10 +45,6 @@ func (a API) saveDraft(r request) (web.Reply, error) {
 	return web.JSON(a.Desk.SaveDraft(r.context(), r.id(), r.actor, content))
 }
 
-func (a API) deleteDraft(r request) (web.Reply, error) {
-	return noContent, a.Desk.DeleteDraft(r.context(), r.id(), r.actor)
-}
-
 func (a API) skip(r request, in api.SkipRequest) (_ web.Reply, err error) {
 	now := a.Now()
 	if in.Reason, err = api.Lines(in.Reason, api.MaxText); err != nil {
@@ -58,10 +57,6 @@ func (a API) skip(r request, in api.SkipRequest) (_ web.Reply, err error) {
 	return web.JSON(a.Desk.Skip(r.context(), r.id(), r.actor, in))
 }
 
-func (a API) endSkip(r request) (web.Reply, error) {
-	return noContent, a.Desk.EndSkip(r.context(), r.id())
-}
-
 func (a API) open(r request, in api.OpeningRequest) (web.Reply, error) {
 	if !api.ValidURL(in.SourceURL) {
 		return web.Reply{}, problem.Invalid("sourceUrl", "must be an http or https URL")
@@ -69,26 +64,20 @@ func (a API) open(r request, in api.OpeningRequest) (web.Reply, error) {
 	return noContent, a.Desk.Open(r.context(), r.id(), r.actor, in)
 }
 
-// Decisions about a withdrawal.
-const (
-	proposed = "withdrawal-proposed"
-	declined = "withdrawal-declined"
-)
-
 func (a API) propose(r request, in api.WithdrawalRequest) (_ web.Reply, err error) {
 	if in.Reason, err = api.Lines(in.Reason, api.MaxText); err != nil {
 		return web.Reply{}, problem.Invalid("reason", err.Error())
 	}
-	return noContent, a.Desk.Decide(r.context(), r.id(), r.actor, proposed, in.Reason)
+	return noContent, a.Listings.Decide(r.context(), r.id(), r.actor, store.Proposed, in.Reason)
 }
 
 func (a API) decline(r request, in api.WithdrawalRequest) (_ web.Reply, err error) {
 	if in.Reason, err = optionalReason(in.Reason); err != nil {
 		return web.Reply{}, err
 	}
-	return noContent, a.Desk.Decide(r.context(), r.id(), r.actor, declined, in.Reason)
+	return noContent, a.Listings.Decide(r.context(), r.id(), r.actor, store.Declined, in.Reason)
 }
 
 func (a API) withdrawals(r request) (web.Reply, error) {
-	return web.JSON(a.Desk.Withdrawals(r.context()))
+	return web.JSON(a.Listings.Withdrawals(r.context()))
 }

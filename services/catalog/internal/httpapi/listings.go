@@ -14,6 +14,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/catalog/internal/listing"
+	"opportunity.internal/services/catalog/internal/store"
 )
 
 // Limits of lists for curators.
@@ -88,7 +89,7 @@ func (a API) changes(r request) (web.Reply, error) {
 	}
 	f.Actor, errs[1] = searchText(values, "actor")
 	f.Action, errs[2] = params.OneOf(values, "action", "imported", "updated", "published", "withdrawn",
-		proposed, declined)
+		store.Proposed, store.Declined)
 	f.Since, errs[3] = values.Time("since")
 	f.Until, errs[4] = values.Time("until")
 	before, err := values.Integer("before", 1, math.MaxInt, 0)
@@ -97,7 +98,7 @@ func (a API) changes(r request) (web.Reply, error) {
 	if err := params.Join(errs[:]...); err != nil {
 		return web.Reply{}, err
 	}
-	return web.JSON(a.Desk.Changes(r.context(), f))
+	return web.JSON(a.Listings.Acts(r.context(), f))
 }
 
 func (a API) status(request) (web.Reply, error) {

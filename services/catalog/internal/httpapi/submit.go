@@ -13,6 +13,7 @@ import (
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/catalog/internal/store"
 )
 
 // sheet returns the review sheet of a listing. Its events come from the history service, because
@@ -142,7 +143,7 @@ func (a API) append(ctx context.Context, id string, review api.ReviewAppend) (we
 		}
 	}
 	if e := review.Review.Evidence; e != nil && e.Closed == api.ClosedEnded && done.Appended > 0 {
-		if err := a.Desk.Decide(ctx, id, review.Actor, proposed, api.ReasonEnded); err != nil {
+		if err := a.Listings.Decide(ctx, id, review.Actor, store.Proposed, api.ReasonEnded); err != nil {
 			return web.Reply{}, err
 		}
 	}

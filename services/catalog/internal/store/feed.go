@@ -63,9 +63,9 @@ func (s *Store) Cursor(ctx context.Context) (feed.Cursor, error) {
 
 // StartOver implements feed.Store. The summaries stay until history's replace them: their sequence
 // is 0, which no event has.
-func (s *Store) StartOver(ctx context.Context, from feed.Cursor) error {
+func (s *Store) StartOver(ctx context.Context, from, to feed.Cursor) error {
 	return s.change(ctx, changeTimeout, func(tx *gorm.DB, next *int64) error {
-		moved, err := from.Move(tx, feed.Start)
+		moved, err := from.Move(tx, to)
 		if err != nil || !moved {
 			return err
 		}
@@ -75,9 +75,9 @@ func (s *Store) StartOver(ctx context.Context, from feed.Cursor) error {
 }
 
 // Prune implements feed.Store. It deletes the summaries that history no longer has.
-func (s *Store) Prune(ctx context.Context, at feed.Cursor) error {
+func (s *Store) Prune(ctx context.Context, from, to feed.Cursor) error {
 	return s.change(ctx, changeTimeout, func(tx *gorm.DB, next *int64) error {
-		moved, err := at.Move(tx, at.Pruned())
+		moved, err := from.Move(tx, to)
 		if err != nil || !moved {
 			return err
 		}

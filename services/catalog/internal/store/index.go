@@ -126,38 +126,59 @@ func nameKey(name string) string {
 	return key.String()
 }
 
+// Namesake has what makes a listing look like a duplicate of another one.
+type Namesake struct{ ListingID, Visibility, Host, NameKey string }
+
+// Alike returns what two listings have in common: "host", "name" or "both"; empty if nothing, or if
+// they are one.
+func (n Namesake) Alike(other Namesake) string {
+	host, name := n.Host != "" && n.Host == other.Host, n.NameKey != "" && n.NameKey == other.NameKey
+	switch {
+	case n.ListingID == other.ListingID, !host && !name:
+		return ""
+	case !name:
+		return "host"
+	case !host:
+		return "name"
+	}
+	return "both"
+}
+
+// Namesakes returns the stored listings with the host or the company name of one of the given ones,
+// ordered by id.
+func Namesakes(tx *gorm.DB, of []Namesake) (known []Namesake, err error) {
+	hosts, names := []string{""}, []string{""}
+	for _, n := range of {
+		hosts, names = append(hosts, n.Host), append(names, n.NameKey)
+	}
+	err = tx.Raw(`SELECT listing_id, visibility, host, name_key FROM listing_index WHERE host IN @hosts AND host <> ''
+		UNION SELECT listing_id, visibility, host, name_key FROM listing_index WHERE name_key IN @names AND name_key <> ''
+		ORDER BY listing_id`, map[string]any{"hosts": hosts, "names": names}).Scan(&known).Error
+	return known, database.Outage(err)
+}
+
 // maxWarnings bounds the duplicates that an import names.
 const maxWarnings = 20
 
 // duplicates adds a warning for each new listing that has the host or the company name of another
 // one, private or not, stored or in an earlier step. It returns at most maxWarnings.
 func duplicates(tx *gorm.DB, steps []importStep, warnings []string) ([]string, error) {
-	type row struct{ ListingID, Visibility, Host, NameKey string }
-	var created []row
-	hosts, names := []string{""}, []string{""}
+	var created []Namesake
 	for _, s := range steps {
 		if s.old == nil {
-			r := row{s.entry.ID, string(s.entry.Visibility), host(s.entry.Company.Website),
-				nameKey(s.entry.Company.Name)}
-			created, hosts, names = append(created, r), append(hosts, r.Host), append(names, r.NameKey)
+			created = append(created, Namesake{s.entry.ID, string(s.entry.Visibility), host(s.entry.Company.Website),
+				nameKey(s.entry.Company.Name)})
 		}
 	}
 	if len(created) == 0 || len(warnings) == maxWarnings {
 		return warnings, nil
 	}
-	var known []row
-	err := tx.Raw(`SELECT listing_id, visibility, host, name_key FROM listing_index WHERE host IN @hosts
-		UNION SELECT listing_id, visibility, host, name_key FROM listing_index WHERE name_key IN @names ORDER BY listing_id`,
-		map[string]any{"hosts": hosts, "names": names}).Scan(&known).Error
+	known, err := Namesakes(tx, created)
 	for _, c := range created {
-		i := slices.IndexFunc(known, func(k row) bool {
-			return k.ListingID != c.ListingID && (k.Host != "" && k.Host == c.Host || k.NameKey != "" &&
-				k.NameKey == c.NameKey)
-		})
+		i := slices.IndexFunc(known, func(k Namesake) bool { return c.Alike(k) != "" })
 		if i >= 0 && len(warnings) < maxWarnings {
 			warnings = append(warnings, fmt.Sprintf("%s may be a duplicate: %s (%s) has the same host or company name",
-				c.ListingID,
-				known[i].ListingID, known[i].Visibility))
+				c.ListingID, known[i].ListingID, known[i].Visibility))
 		}
 		known = append(known, c)
 	}

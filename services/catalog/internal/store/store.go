@@ -95,6 +95,8 @@ const (
 	updated   = "updated"
 	published = "published"
 	withdrawn = "withdrawn"
+	Proposed  = "withdrawal-proposed"
+	Declined  = "withdrawal-declined"
 )
 
 func newListingRow(e listing.Entry) (listingRow, error) {
@@ -115,7 +117,7 @@ func newListingRow(e listing.Entry) (listingRow, error) {
 }
 
 func (r listingRow) entry(c *curationRow) (listing.Entry, error) {
-	e := listing.Entry{Visibility: r.Visibility, ChangedAt: fromMicros(r.ChangedAt)}
+	e := listing.Entry{Visibility: r.Visibility, ChangedAt: FromMicros(r.ChangedAt)}
 	if err := listing.Documents.UnmarshalFromString(r.Document, &e.Listing); err != nil {
 		return e, fmt.Errorf("decoding listing %s: %w", r.ID, err)
 	}
@@ -124,7 +126,7 @@ func (r listingRow) entry(c *curationRow) (listing.Entry, error) {
 			return e, fmt.Errorf("decoding the past dates of listing %s: %w", r.ID, err)
 		}
 	}
-	e.PublishedAt = fromMicros(r.PublishedAt)
+	e.PublishedAt = FromMicros(r.PublishedAt)
 	if c != nil {
 		e.Curation = &c.Curation
 	}
@@ -139,7 +141,8 @@ func toMicros(t *time.Time) *int64 {
 	return &us
 }
 
-func fromMicros(us *int64) *time.Time {
+// FromMicros is like database.FromMicros; nil stays nil.
+func FromMicros(us *int64) *time.Time {
 	if us == nil {
 		return nil
 	}
@@ -256,7 +259,7 @@ func eachChange(db *gorm.DB, after int64, each func(snapshot.Row) error) error {
 			&row.Summary); err != nil {
 			return database.Outage(err)
 		}
-		row.PublishedAt, row.ChangedAt = fromMicros(publishedAt), fromMicros(changedAt)
+		row.PublishedAt, row.ChangedAt = FromMicros(publishedAt), FromMicros(changedAt)
 		if err := each(row); err != nil {
 			return err
 		}

@@ -2,20 +2,8 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
-
+	"opportunity.internal/pkg/service"
 	"opportunity.internal/services/gateway"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := gateway.Main(ctx, os.LookupEnv, os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "gateway:", err)
-		os.Exit(1)
-	}
-}
+func main() { service.Command("gateway", gateway.Main) }

@@ -23,13 +23,19 @@ import (
 type clocks struct {
 	right time.Time
 	redis time.Duration
+	away  bool // authquota is unavailable
 }
 
-// limiter returns the limiter of a gateway whose clock is wrong by own.
-func (c *clocks) limiter(client *redis.Client, own time.Duration,
-	restore func(context.Context, string) error) *Limiter {
+// limiter returns the limiter of a gateway whose clock is wrong by own. The ledger has no calls.
+func (c *clocks) limiter(client *redis.Client, own time.Duration) *Limiter {
 	return New(Config{
-		Redis: client, Tracer: noop.Tracer{}, Log: slog.New(slog.DiscardHandler), Capacity: 1 << 30, Restore: restore,
+		Redis: client, Tracer: noop.Tracer{}, Log: slog.New(slog.DiscardHandler), Capacity: 1 << 30,
+		Restore: func(ctx context.Context, day string) error {
+			if c.away {
+				return errAway
+			}
+			return emptyLedger(client)(ctx, day)
+		},
 		Now:      func() time.Time { return c.right.Add(own) },
 		RedisNow: func() time.Time { return c.right.Add(c.redis) },
 	})
@@ -54,13 +60,13 @@ func checkSteps(t *rapid.T, client *redis.Client) {
 	require.NoError(t, client.FlushAll(ctx).Err())
 	require.NoError(t, client.HSet(ctx, counter.Epochs, principal.Account, principal.Epoch).Err())
 	clocks := &clocks{right: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
-	gateways := []*Limiter{clocks.limiter(client, 30*time.Second, emptyLedger(client)),
-		clocks.limiter(client, -30*time.Second, emptyLedger(client))}
+	gateways := []*Limiter{clocks.limiter(client, 30*time.Second),
+		clocks.limiter(client, -30*time.Second)}
 	var admissions []time.Time
 	call := func(gateway *Limiter) {
 		recent := 0
 		for _, at := range admissions {
-			if clocks.right.Sub(at) < Span {
+			if clocks.right.Sub(at) < span {
 				recent++
 			}
 		}
@@ -91,7 +97,7 @@ func TestClockThatRanAheadDoesNotFreezeLimits(t *testing.T) {
 		for _, restarted := range []bool{false, true} {
 			require.NoError(t, c.Del(t.Context(), counter.Window(principal.Account), counter.Clock).Err())
 			clocks := &clocks{right: time.Date(2026, 11, 20, 23, 30, 0, 0, time.UTC), redis: time.Hour} // ahead on another day
-			l := clocks.limiter(c, 0, emptyLedger(c))
+			l := clocks.limiter(c, 0)
 			for range principal.Limits.PerMinute {
 				require.Equal(t, Admitted, decide(t, l).Verdict)
 			}
@@ -100,7 +106,7 @@ func TestClockThatRanAheadDoesNotFreezeLimits(t *testing.T) {
 
 			clocks.right, clocks.redis = clocks.right.Add(10*time.Second), 0
 			if restarted {
-				l = clocks.limiter(c, 0, emptyLedger(c))
+				l = clocks.limiter(c, 0)
 				l.day.Add(1) // the day of the clock that was ahead
 			}
 			for range principal.Limits.PerMinute {
@@ -117,14 +123,14 @@ func TestClockThatRanAheadDoesNotFreezeLimits(t *testing.T) {
 func TestCorrectionEnds(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
 		clocks := &clocks{right: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
-		l := clocks.limiter(c, 0, emptyLedger(c))
+		l := clocks.limiter(c, 0)
 		decide(t, l)
 		clocks.redis = time.Hour
 		require.Equal(t, clocks.right.UnixMicro(), decide(t, l).Clock.UnixMicro())
 		require.Equal(t, "-3600000000", c.HGet(t.Context(), counter.Clock, "correction").Val())
 
 		clocks.right, clocks.redis = clocks.right.Add(time.Minute), 0
-		l = clocks.limiter(c, 0, emptyLedger(c))
+		l = clocks.limiter(c, 0)
 		decide(t, l) // the first reply shows the correction
 		require.Equal(t, clocks.right.UnixMicro(), decide(t, l).Clock.UnixMicro())
 		require.Equal(t, "0", c.HGet(t.Context(), counter.Clock, "correction").Val())
@@ -136,7 +142,7 @@ func TestCorrectionEnds(t *testing.T) {
 func TestGatewaysAgreeAfterStep(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
 		clocks := &clocks{right: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), redis: time.Hour}
-		right, wrong := clocks.limiter(c, 0, emptyLedger(c)), clocks.limiter(c, 2*time.Hour, emptyLedger(c))
+		right, wrong := clocks.limiter(c, 0), clocks.limiter(c, 2*time.Hour)
 		decide(t, right)
 		decide(t, wrong)
 		clocks.redis = 0
@@ -153,14 +159,8 @@ var errAway = errors.New("authquota is unavailable")
 // A new UTC day needs no other service if a gateway saw the hour before it.
 func TestMidnightWithoutAuthquota(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
-		away := false
 		clocks := &clocks{right: time.Date(2026, 11, 20, 22, 59, 59, 0, time.UTC)}
-		l := clocks.limiter(c, 0, func(ctx context.Context, day string) error {
-			if away {
-				return errAway
-			}
-			return emptyLedger(c)(ctx, day)
-		})
+		l := clocks.limiter(c, 0)
 		decide(t, l)
 		require.NoError(t, l.OpenNextDay(t.Context()))
 		require.Zero(t, c.Exists(t.Context(), counter.Day("2026-11-21")).Val(), "more than an hour before the day")
@@ -170,7 +170,7 @@ func TestMidnightWithoutAuthquota(t *testing.T) {
 		require.NoError(t, l.OpenNextDay(t.Context()))
 		require.EqualValues(t, 1, c.Exists(t.Context(), counter.Day("2026-11-21")).Val(), "an hour before the day")
 
-		clocks.right, away = clocks.right.Add(58*time.Minute), true
+		clocks.right, clocks.away = clocks.right.Add(58*time.Minute), true
 		decide(t, l)
 		require.NoError(t, l.OpenNextDay(t.Context()))
 		clocks.right = time.Date(2026, 11, 21, 0, 0, 1, 0, time.UTC)
@@ -195,20 +195,11 @@ func TestMidnightWithoutAuthquota(t *testing.T) {
 // of the day, only the ledger knows its calls.
 func TestMidnightWithoutCounters(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
-		away := false
 		clocks := &clocks{right: time.Date(2026, 11, 20, 23, 50, 0, 0, time.UTC)}
-		limiter := func() *Limiter {
-			return clocks.limiter(c, 0, func(ctx context.Context, day string) error {
-				if away {
-					return errAway
-				}
-				return emptyLedger(c)(ctx, day)
-			})
-		}
-		first, second, absent := limiter(), limiter(), limiter()
+		first, second, absent := clocks.limiter(c, 0), clocks.limiter(c, 0), clocks.limiter(c, 0)
 		decide(t, first)
 		decide(t, second)
-		away = true
+		clocks.away = true
 		clocks.right = time.Date(2026, 11, 21, 0, 0, 1, 0, time.UTC)
 		_, err := absent.Admit(t.Context(), principal)
 		require.ErrorIs(t, err, errAway, "a gateway that has not seen the day before")
@@ -220,7 +211,7 @@ func TestMidnightWithoutCounters(t *testing.T) {
 			_, err := l.Admit(t.Context(), principal)
 			require.ErrorIs(t, err, errAway, "calls of the day were lost")
 		}
-		away = false
+		clocks.away = false
 		decide(t, second)
 	})
 }
@@ -309,4 +300,17 @@ func TestTimeToChargeNeedsAKnownClockAndADeadline(t *testing.T) {
 	earliest, latest = clock.bounds(limited)
 	require.NotEqual(t, "", earliest)
 	require.NotEqual(t, "", latest)
+}
+
+// The day number of the script and the date in the counter key denote the same day.
+func TestDayNumberMatchesCounterKey(t *testing.T) {
+	onServers(t, func(t *testing.T, c *redis.Client) {
+		for _, day := range []string{"1970-01-01", "2000-02-29", "2026-03-01", "2100-02-28", "2255-01-01"} {
+			start, err := time.Parse(time.DateOnly, day)
+			require.NoError(t, err)
+			clocks := &clocks{right: start.Add(24*time.Hour - time.Microsecond)}
+			require.Equal(t, day, decide(t, clocks.limiter(c, 0)).Day.String())
+			require.Equal(t, "1", c.HGet(t.Context(), counter.Day(day), principal.Account).Val(), day)
+		}
+	})
 }

@@ -15,7 +15,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/peer"
-	"opportunity.internal/services/gateway/internal/agent"
 )
 
 // strangers sends requests until one is rejected with 429, each from the address that from returns,
@@ -29,8 +28,8 @@ func strangers(t *testing.T, h http.Handler, method, path, body string, from fun
 		}
 		r.RemoteAddr = from(i)
 		r.Header.Set("Content-Type", "application/json")
-		w := httptest.NewRecorder()
-		if h.ServeHTTP(w, r); w.Code == http.StatusTooManyRequests {
+		w := serve(h, r)
+		if w.Code == http.StatusTooManyRequests {
 			require.Equal(t, "1", w.Header().Get("Retry-After"))
 			return i
 		}
@@ -66,11 +65,7 @@ func TestWorkWithoutAKeyIsLimitedByNetworkAndInTotal(t *testing.T) {
 			e.Records = peer.New("http://catalog.test", "token", roundTrip(func(*http.Request) (*http.Response, error) {
 				return reply(http.StatusNotFound, strings.NewReader("{}")), nil
 			}))
-			var err error
-			e.Agent, err = agent.New("https://api.opportunity.example", e.Telemetry.Log)
-			require.NoError(t, err)
-			h, err := e.Handler()
-			require.NoError(t, err)
+			h := e.handler(t)
 			require.Equal(t, limit/c.units, strangers(t, h, c.method, c.path, c.body, from), "%s %s", c.method, c.path)
 		}
 	}
@@ -89,20 +84,17 @@ func TestMessagesBeyondTheLimitAreNotRead(t *testing.T) {
 		e := newEdge(t)
 		now := time.Now()
 		e.Now = func() time.Time { return now }
-		h, err := e.Handler()
-		require.NoError(t, err)
+		h := e.handler(t)
 		strangers(t, h, http.MethodPost, "/mcp", "rubbish", oneNetwork)
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", unread{t})
 		r.ContentLength, r.RemoteAddr = length, oneNetwork(0)
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
+		w := serve(h, r)
 		require.Equal(t, http.StatusTooManyRequests, w.Code)
 	}
 }
 
 func TestDocumentsFromMemoryAreNotLimited(t *testing.T) {
-	h, err := newEdge(t).Handler()
-	require.NoError(t, err)
+	h := newEdge(t).handler(t)
 	for _, path := range []string{"/docs", "/openapi.yaml", "/docs/errors", "/nothing"} {
 		require.Equal(t, 2*everyoneBurst, strangers(t, h, http.MethodGet, path, "", oneNetwork), path)
 	}
@@ -120,19 +112,15 @@ func TestMessagesWithAKeyCountUnlessCharged(t *testing.T) {
 	e.Now = func() time.Time { return now }
 	e.Catalog = replies(t, http.StatusOK, `{"data":[],"meta":{"generatedAt":"2026-11-20T00:00:00Z"}}`, "Content-Type",
 		jsonType)
-	var err error
-	e.Agent, err = agent.New("https://api.opportunity.example", e.Telemetry.Log)
-	require.NoError(t, err)
-	h, err := e.Handler()
-	require.NoError(t, err)
+	h := e.handler(t)
 	key := bearer()
 	served := 0
 	for range 2 * networkBurst {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", strings.NewReader(call))
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Authorization", key)
-		w := httptest.NewRecorder()
-		if h.ServeHTTP(w, r); w.Code == http.StatusTooManyRequests {
+		w := serve(h, r)
+		if w.Code == http.StatusTooManyRequests {
 			break
 		}
 		require.Equal(t, http.StatusOK, w.Code, w.Body)

@@ -120,35 +120,28 @@ func TestBodyIsCountedUntilTheResponse(t *testing.T) {
 	})
 }
 
-func TestStalledBodyEndsAfterTenSeconds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newReader(t)
-		status, body, took := s.response(s.post(200_000, "a"))
-		require.Equal(t, http.StatusBadRequest, status)
-		require.Contains(t, body, "The request body did not arrive within 10s.")
-		require.Equal(t, bodyTimeout, took)
-		require.Zero(t, s.inMemory())
-	})
-}
-
-func TestBodyOfTheLargestSizeIsRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newReader(t)
-		_, body, _ := s.response(s.post(256<<10, strings.Repeat("a", 256<<10)))
-		require.Equal(t, "262144 bytes", body)
-		require.Zero(t, s.inMemory())
-		require.Empty(t, s.bodies.networks, "a network without bodies takes no memory")
-	})
-}
-
-func TestTooLargeBodyIsRejectedBeforeItArrives(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newReader(t)
-		status, body, took := s.response(s.post(256<<10+1, ""))
-		require.Equal(t, http.StatusBadRequest, status)
-		require.Contains(t, body, "at most 256 KiB")
-		require.Zero(t, took)
-	})
+func TestBodiesHaveASizeAndATime(t *testing.T) {
+	for _, c := range []struct {
+		declared int
+		body     string
+		status   int
+		text     string
+		took     time.Duration
+	}{
+		{256 << 10, strings.Repeat("a", 256<<10), http.StatusOK, "262144 bytes", 0},
+		{256<<10 + 1, "", http.StatusBadRequest, "at most 256 KiB", 0},
+		{200_000, "a", http.StatusBadRequest, "The request body did not arrive within 10s.", bodyTimeout},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newReader(t)
+			status, body, took := s.response(s.post(c.declared, c.body))
+			require.Equal(t, c.status, status)
+			require.Contains(t, body, c.text)
+			require.Equal(t, c.took, took)
+			require.Zero(t, s.inMemory())
+			require.Empty(t, s.bodies.networks, "a network without bodies takes no memory")
+		})
+	}
 }
 
 // A client that sends on after the response must be able to read it. "Connection: close" keeps
@@ -240,8 +233,7 @@ func TestFormsLeaveRoomForWebhookEvents(t *testing.T) {
 	e := newEdge(t)
 	e.Account = replies(t, http.StatusOK, "page", "Content-Type", "text/html")
 	e.Billing = replies(t, http.StatusOK, "received")
-	h, err := e.Handler()
-	require.NoError(t, err)
+	h := e.handler(t)
 	post := func(path string, body io.Reader) int {
 		r, w := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, body), httptest.NewRecorder()
 		r.Header.Set(signature, "s")

@@ -22,8 +22,7 @@ func list(t *testing.T, h http.Handler) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/opportunities", nil)
 	r.Header.Set("Authorization", bearer())
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
+	w := serve(h, r)
 	return w
 }
 
@@ -97,8 +96,7 @@ func TestAdmissionDecisions(t *testing.T) {
 				server.Stop()
 			}
 			e.Catalog = replies(t, http.StatusOK, "{}", "Content-Type", jsonType)
-			h, err := e.Handler()
-			require.NoError(t, err)
+			h := e.handler(t)
 			var w *httptest.ResponseRecorder
 			for range max(1, c.calls) {
 				w = list(t, h)
@@ -130,8 +128,7 @@ func TestFailedRefundIsLogged(t *testing.T) {
 		server.Stop()
 		return reply(http.StatusPaymentRequired, strings.NewReader("{}"), "Content-Type", jsonType), nil
 	})
-	h, err := e.Handler()
-	require.NoError(t, err)
+	h := e.handler(t)
 	require.Equal(t, http.StatusPaymentRequired, list(t, h).Code)
 	require.Contains(t, log.String(), `"msg":"charge refund failed"`)
 	require.Contains(t, log.String(), `"account_id":"acc_a"`)
@@ -149,8 +146,7 @@ func TestRouteOfARequestIsLogged(t *testing.T) {
 // A rate over a series ignores its first increment, so each series exists from the start.
 func TestSeriesOfAlertsExistFromTheStart(t *testing.T) {
 	e := newEdge(t)
-	_, err := e.Handler()
-	require.NoError(t, err)
+	_ = e.handler(t)
 	families, err := e.Telemetry.Registry.Gather()
 	require.NoError(t, err)
 	exist := map[string]bool{}

@@ -14,7 +14,6 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/gateway/internal/agent"
 	"opportunity.internal/services/gateway/internal/usage"
 )
 
@@ -38,11 +37,7 @@ func TestDisconnectDuringTheResponseIsToldApart(t *testing.T) {
 			disconnect()
 			return reply(http.StatusOK, canceled{r.Context()}, "Content-Type", jsonType), nil
 		})
-		var err error
-		e.Agent, err = agent.New("https://api.opportunity.example", e.Telemetry.Log)
-		require.NoError(t, err)
-		h, err := e.Handler()
-		require.NoError(t, err)
+		h := e.handler(t)
 		r := httptest.NewRequestWithContext(ctx, c.method, c.path, strings.NewReader(c.body))
 		if c.body == "" {
 			r.ContentLength = 0
@@ -92,8 +87,7 @@ func TestPanicRefundsCharge(t *testing.T) {
 		}
 		return nil
 	}, e.Telemetry.Log)
-	h, err := e.Handler()
-	require.NoError(t, err)
+	h := e.handler(t)
 	gateway := httptest.NewServer(h)
 	defer gateway.Close()
 	for path, answered := range map[string]bool{"/api/v1/opportunities": true, "/api/v1/opportunities/a/history": false} {

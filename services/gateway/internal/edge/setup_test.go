@@ -23,6 +23,7 @@ import (
 	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/gateway/internal/admission"
+	"opportunity.internal/services/gateway/internal/agent"
 	"opportunity.internal/services/gateway/internal/authn"
 	"opportunity.internal/services/gateway/internal/docsite"
 	"opportunity.internal/services/gateway/internal/proxy"
@@ -67,6 +68,10 @@ func newPages() (*docsite.Site, error) {
 // pages are shared, because rendering them takes longer than most tests.
 var pages = sync.OnceValues(newPages)
 
+var agents = sync.OnceValues(func() (*agent.Server, error) {
+	return agent.New("https://api.opportunity.example", slog.New(slog.DiscardHandler))
+})
+
 // newEdge returns an Edge without keys, a limiter and services. Its recorder sends nothing.
 func newEdge(t testing.TB) Edge {
 	t.Helper()
@@ -74,7 +79,10 @@ func newEdge(t testing.TB) Edge {
 	require.NoError(t, err)
 	site, err := pages()
 	require.NoError(t, err)
+	server, err := agents()
+	require.NoError(t, err)
 	return Edge{
+		Agent: server,
 		Usage: usage.New(func(context.Context, api.UsageBatch) error { return nil }, tel.Log),
 		Pages: site, Telemetry: tel, Errors: problem.Writer{Log: tel.Log}, Now: time.Now,
 	}
@@ -139,11 +147,22 @@ func (e *Edge) admits(t testing.TB, resolve func() api.Principal, onRestore func
 	return server
 }
 
-// send serves one request with headers given as pairs.
-func (e Edge) send(t *testing.T, method, path, body string, headers ...string) *httptest.ResponseRecorder {
+func (e Edge) handler(t testing.TB) http.Handler {
 	t.Helper()
 	h, err := e.Handler()
 	require.NoError(t, err)
+	return h
+}
+
+func serve(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// send serves one request with headers given as pairs.
+func (e Edge) send(t *testing.T, method, path, body string, headers ...string) *httptest.ResponseRecorder {
+	t.Helper()
 	var in io.Reader
 	if body != "" {
 		in = strings.NewReader(body)
@@ -152,7 +171,5 @@ func (e Edge) send(t *testing.T, method, path, body string, headers ...string) *
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return w
+	return serve(e.handler(t), r)
 }

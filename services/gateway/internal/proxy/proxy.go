@@ -140,7 +140,7 @@ func (s *Service) checkContract(resp *http.Response, kind string) error {
 // operator corrects the setting, it is an outage of the service: other replicas may have the right
 // token, so a retry can succeed. The log names the setting.
 func (s *Service) rejected() error {
-	return problem.Unavailable(peer.TokenError{Caller: peer.Gateway, Peer: s.name})
+	return problem.Unavailable(peer.RejectedToken(peer.Gateway, s.name))
 }
 
 // ErrorCode reads the code of an error response, or "" if it has none, as the response to a HEAD

@@ -129,27 +129,6 @@ func newPlan(seed uint64) plan {
 	return p
 }
 
-// shrink removes actions and faults of messages from a plan as long as a run of it still breaks a
-// rule.
-func (p plan) shrink(breaks func(plan) bool) plan {
-	if q := p; p.noise > 0 {
-		if q.noise = 0; breaks(q) {
-			p = q
-		}
-	}
-	for size := len(p.actions) / 2; size > 0; size /= 2 {
-		for i := 0; i+size <= len(p.actions); {
-			q := p
-			if q.actions = slices.Delete(slices.Clone(p.actions), i, i+size); breaks(q) {
-				p = q
-			} else {
-				i += size
-			}
-		}
-	}
-	return p
-}
-
 // has reports whether the plan has an action of one of the kinds.
 func (p plan) has(kinds ...string) bool {
 	return slices.ContainsFunc(p.actions, func(a action) bool { return slices.Contains(kinds, a.kind) })

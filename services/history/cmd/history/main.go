@@ -2,20 +2,8 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
-
+	"opportunity.internal/pkg/service"
 	"opportunity.internal/services/history"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := history.Main(ctx, os.LookupEnv, os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "history:", err)
-		os.Exit(1)
-	}
-}
+func main() { service.Command("history", history.Main) }

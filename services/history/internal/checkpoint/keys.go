@@ -137,32 +137,25 @@ func (k Keys) Sign(c torchwood.Checkpoint) (string, error) {
 // an error unless a trusted key signed it.
 func (k Keys) Open(signed string) (c Checkpoint, err error) {
 	origin, _, _ := strings.Cut(signed, "\n")
-	policies := make([]torchwood.Policy, len(k.trusted))
-	for i, public := range k.Public(origin) {
-		v, err := note.NewVerifier(public)
-		if err != nil {
-			return c, errors.New("not a checkpoint of this log")
+	var trusted []note.Verifier
+	for _, public := range k.Public(origin) {
+		if v, err := note.NewVerifier(public); err == nil { // otherwise the first line is no name of a key
+			trusted = append(trusted, v)
 		}
-		policies[i] = torchwood.SingleVerifierPolicy(v)
 	}
-	if len(policies) == 0 {
-		return c, errUnknownKey
+	opened, err := note.Open([]byte(signed), note.VerifierList(trusted...))
+	if unknown := (*note.UnverifiedNoteError)(nil); errors.As(err, &unknown) {
+		return c, errors.New("no key of this history signed it")
 	}
-	policy := torchwood.ThresholdPolicy(2, torchwood.OriginPolicy(origin), torchwood.ThresholdPolicy(1, policies...))
-	c.Checkpoint, _, err = torchwood.VerifyCheckpoint([]byte(signed), policy)
-	c.Note = signed
-	switch unknown := (*note.UnverifiedNoteError)(nil); {
-	case errors.As(err, &unknown):
-		return c, errUnknownKey
-	case err != nil:
+	if err != nil {
 		return c, fmt.Errorf("the signature is not valid: %w", err)
-	case c.N < 1 || c.Extension != "":
+	}
+	c.Note = signed
+	if c.Checkpoint, err = torchwood.ParseCheckpoint(opened.Text); err != nil || c.N < 1 || c.Extension != "" {
 		return c, errors.New("not a checkpoint of this log")
 	}
 	return c, nil
 }
-
-var errUnknownKey = errors.New("no key of this history signed it")
 
 // Verified returns a stored checkpoint with the signed values.
 func (k Keys) Verified(stored store.Checkpoint) (Checkpoint, error) {

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"time"
 
 	"filippo.io/torchwood"
@@ -50,15 +51,15 @@ type Log struct {
 	Lost func(ctx context.Context) error
 }
 
-// Origin returns the origin of the current generation, and the part of the path that its tiles
-// have. A generation has an origin of its own, because its log does not extend that of the one
-// before: witnesses would reject it for ever.
-func (l Log) Origin(ctx context.Context) (origin, part string, err error) {
-	name, _, err := l.Store.Generation(ctx)
+// Origin returns the origin of the current generation, the part of the path that its tiles have, and
+// the greatest sequence of its events that the catalog has seen. A generation has an origin of its
+// own, because its log does not extend that of the one before: witnesses would reject it for ever.
+func (l Log) Origin(ctx context.Context) (origin, part string, covered int64, err error) {
+	name, covered, err := l.Store.Generation(ctx)
 	if err != nil || name == "" {
-		return l.Name, "", err
+		return l.Name, "", covered, err
 	}
-	return l.Name + "/" + name, "/generations/" + name, nil
+	return l.Name + "/" + name, "/generations/" + name, covered, nil
 }
 
 // maxGrowth is the number of events by which one checkpoint grows, which bounds the memory of the
@@ -80,11 +81,7 @@ func (l Log) Sign(ctx context.Context) error {
 
 // signNext signs the next checkpoint, and returns its size, or 0 if there is none to sign.
 func (l Log) signNext(ctx context.Context) (size int64, err error) {
-	_, covered, err := l.Store.Generation(ctx)
-	if err != nil {
-		return 0, err
-	}
-	origin, _, err := l.Origin(ctx)
+	origin, _, covered, err := l.Origin(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -96,7 +93,7 @@ func (l Log) signNext(ctx context.Context) (size int64, err error) {
 	if err != nil || len(records) == 0 && (last.N == 0 || last.Origin == origin) {
 		return 0, err
 	}
-	g := grown{old: l.hashes(ctx, last), fresh: map[int64]tlog.Hash{}, size: last.N}
+	g := grown{old: l.hashes(ctx, last), known: map[int64]tlog.Hash{}, size: last.N}
 	for i := range records {
 		r := &records[i]
 		leaf := r.Leaf()
@@ -148,7 +145,7 @@ func (l Log) hashes(ctx context.Context, c Checkpoint) tlog.HashReader {
 // grown is a tree with leaves that are not stored yet. It is a tlog.HashReader.
 type grown struct {
 	old   tlog.HashReader
-	fresh map[int64]tlog.Hash // by stored hash index
+	known map[int64]tlog.Hash // new ones and those that were read, by stored hash index
 	size  int64
 }
 
@@ -158,7 +155,7 @@ func (g *grown) add(leaf []byte) error {
 		return err
 	}
 	for i, h := range hashes {
-		g.fresh[tlog.StoredHashIndex(0, g.size)+int64(i)] = h
+		g.known[tlog.StoredHashIndex(0, g.size)+int64(i)] = h
 	}
 	g.size++
 	return nil
@@ -166,22 +163,21 @@ func (g *grown) add(leaf []byte) error {
 
 // ReadHashes implements tlog.HashReader.
 func (g grown) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
-	out := make([]tlog.Hash, len(indexes))
-	var stored, places []int64
-	for i, index := range indexes {
-		var ok bool
-		if out[i], ok = g.fresh[index]; !ok {
-			stored, places = append(stored, index), append(places, int64(i))
+	unread := slices.DeleteFunc(slices.Clone(indexes), func(index int64) bool { _, ok := g.known[index]; return ok })
+	if len(unread) > 0 {
+		old, err := g.old.ReadHashes(unread)
+		if err != nil {
+			return nil, err
+		}
+		for i, h := range old {
+			g.known[unread[i]] = h
 		}
 	}
-	if len(stored) == 0 {
-		return out, nil
+	out := make([]tlog.Hash, len(indexes))
+	for i, index := range indexes {
+		out[i] = g.known[index]
 	}
-	old, err := g.old.ReadHashes(stored)
-	for i, h := range old {
-		out[places[i]] = h
-	}
-	return out, err
+	return out, nil
 }
 
 // witnessWait is the time after which a checkpoint is published with fewer cosignatures than the

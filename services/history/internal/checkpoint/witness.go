@@ -26,14 +26,16 @@ import (
 type Witness struct {
 	*torchwood.CosignatureVerifier
 
-	url    string // prefix of its submissions and of its checkpoints, without a trailing slash
-	client *http.Client
+	url string // prefix of its submissions and of its checkpoints, without a trailing slash
 }
 
-const (
-	witnessTimeout  = 5 * time.Second
-	maxWitnessReply = 64 << 10 // bytes
-)
+const maxWitnessReply = 64 << 10 // bytes
+
+// witnessClient sends requests to all witnesses.
+var witnessClient = &http.Client{
+	Timeout:       5 * time.Second,
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
 
 // ParseWitness parses the setting of a witness: its verifier key, a space and its URL.
 func ParseWitness(text string) (Witness, error) {
@@ -49,9 +51,7 @@ func ParseWitness(text string) (Witness, error) {
 		return Witness{}, fmt.Errorf("%q is not the URL of a witness: want its key, a space and a URL such as "+
 			"https://witness.example", address)
 	}
-	noRedirects := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return Witness{v, strings.TrimSuffix(address, "/"),
-		&http.Client{Timeout: witnessTimeout, CheckRedirect: noRedirects}}, nil
+	return Witness{v, strings.TrimSuffix(address, "/")}, nil
 }
 
 // errConflict is the error of a witness that says it has seen a checkpoint which the submitted one
@@ -62,7 +62,7 @@ var errConflict = errors.New("the witness rejected the checkpoint")
 // The error names every witness that could not be reached or rejected it; the others' cosignatures
 // are stored.
 func (l Log) Cosign(ctx context.Context) error {
-	origin, _, err := l.Origin(ctx)
+	origin, _, _, err := l.Origin(ctx)
 	if err != nil {
 		return err
 	}
@@ -104,8 +104,8 @@ func (l Log) submit(ctx context.Context, w Witness, c Checkpoint) error {
 		if err != nil || newest.N >= seen { // another replica has signed and submitted a newer one
 			return err
 		}
-		return l.rejected(ctx, w, c, fmt.Errorf("%w: it has seen %d events, the log has %d", errConflict, seen,
-			newest.N))
+		err = fmt.Errorf("%w: it has seen %d events, the log has %d", errConflict, seen, newest.N)
+		return l.rejected(ctx, w, c, err)
 	}
 	if errors.Is(err, errConflict) {
 		return l.rejected(ctx, w, c, err)
@@ -121,14 +121,15 @@ func (l Log) submit(ctx context.Context, w Witness, c Checkpoint) error {
 // proves it: a witness that shows one reports a loss. Any other rejection is that of a witness
 // which does not work.
 func (l Log) rejected(ctx context.Context, w Witness, c Checkpoint, why error) error {
+	has := false
 	shown, err := l.shown(ctx, w, c.Origin)
-	if err != nil {
-		return errors.Join(why, err)
+	if err == nil {
+		has, err = l.has(ctx, shown)
 	}
-	if has, err := l.has(ctx, shown); err != nil || has {
-		return errors.Join(why, err)
+	if err == nil && !has {
+		err = l.Lost(ctx)
 	}
-	return errors.Join(why, l.Lost(ctx))
+	return errors.Join(why, err)
 }
 
 // has reports whether the log has exactly the events that a checkpoint of it covers.
@@ -200,7 +201,7 @@ func (w Witness) do(ctx context.Context, method, path string, body io.Reader) (s
 	if err != nil {
 		return 0, nil, "", err
 	}
-	res, err := w.client.Do(req)
+	res, err := witnessClient.Do(req)
 	if err != nil {
 		return 0, nil, "", err
 	}

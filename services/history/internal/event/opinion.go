@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -32,23 +33,32 @@ func DrawnForOpinion(r Record, applicationURL string) (bool, error) {
 		return false, err
 	}
 	of := uint64(drawnOf)
-	if !slices.ContainsFunc(sources, func(u string) bool { return site(u) == site(applicationURL) }) {
+	if !slices.ContainsFunc(sources, func(u string) bool { return siteOf(u) == siteOf(applicationURL) }) {
 		of = drawnOfThirdParty
 	}
 	sum := sha256.Sum256([]byte(r.ID))
 	return binary.BigEndian.Uint64(sum[:8])%of == 0, nil
 }
 
-// site returns the registrable domain of a URL, such as example.co.uk, or its host if it has none.
-func site(address string) string {
+// siteOf returns the site of a URL, such as example.co.uk for jobs.example.co.uk.
+func siteOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
 		return address
 	}
-	if domain, err := publicsuffix.EffectiveTLDPlusOne(u.Hostname()); err == nil {
-		return domain
+	return Site(u.Hostname())
+}
+
+// Site returns the registrable domain of a host. An IP address is a site of its own.
+func Site(host string) string {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return host
 	}
-	return u.Hostname()
+	domain, err := publicsuffix.EffectiveTLDPlusOne(host)
+	if err != nil { // a public suffix, or a name without a dot
+		return host
+	}
+	return domain
 }
 
 // OpinionFacts returns the facts that a second opinion on the review r is about, in the order of

@@ -5,12 +5,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/gin-gonic/gin"
-
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/history/internal/event"
 )
 
@@ -20,16 +17,16 @@ const (
 	maxActLimit = 1000
 )
 
-func (a API) acts(g *gin.Context) (web.Reply, error) {
-	f, err := actFilter(g.Request.URL.RawQuery)
+func (a API) acts(c call) (any, error) {
+	f, err := actFilter(c.params)
 	if err != nil {
-		return web.Reply{}, err
+		return nil, err
 	}
 	limit := f.Limit
 	f.Limit++ // shows whether there is another page
-	records, err := a.Store.Acts(g.Request.Context(), f)
+	records, err := a.Store.Acts(c.ctx, f)
 	if err != nil {
-		return web.Reply{}, err
+		return nil, err
 	}
 	list := api.EventActList{Events: []api.PlacedEvent{}}
 	if len(records) > limit {
@@ -40,14 +37,10 @@ func (a API) acts(g *gin.Context) (web.Reply, error) {
 	for i, e := range events {
 		list.Events = append(list.Events, api.PlacedEvent{Position: records[i].Sequence, RecordedEvent: e})
 	}
-	return web.Reply{JSON: list}, err
+	return list, err
 }
 
-func actFilter(query string) (f event.ActFilter, err error) {
-	values, err := params.Read(query, "actor", "listing", "checkType", "since", "until", "before", "limit")
-	if err != nil {
-		return f, err
-	}
+func actFilter(values params.Values) (f event.ActFilter, err error) {
 	f.Actor, f.Slug, f.CheckType = values["actor"], values["listing"], api.CheckType(values["checkType"])
 	if !utf8.ValidString(f.Actor) || strings.ContainsRune(f.Actor, 0) {
 		return f, problem.Invalid("actor", "must be the name of an operator")
@@ -73,15 +66,10 @@ func actFilter(query string) (f event.ActFilter, err error) {
 	return f, err
 }
 
-func (a API) reviewsDone(g *gin.Context) (web.Reply, error) {
-	values, err := params.Read(g.Request.URL.RawQuery, "since")
+func (a API) reviewsDone(c call) (any, error) {
+	since, err := c.params.Time("since")
 	if err != nil {
-		return web.Reply{}, err
+		return nil, err
 	}
-	since, err := values.Time("since")
-	if err != nil {
-		return web.Reply{}, err
-	}
-	done, err := a.Store.ReviewsSince(g.Request.Context(), since)
-	return web.Reply{JSON: done}, err
+	return a.Store.ReviewsSince(c.ctx, since)
 }

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/eventfile"
 	"opportunity.internal/pkg/jsonlines"
@@ -24,32 +22,32 @@ import (
 // append records the events of a file. If any line is invalid, it records nothing and reports the
 // problems of each invalid line. It responds with 409 if a line names the newest event that its
 // author had seen and a newer one exists.
-func (a API) append(g *gin.Context) (web.Reply, error) {
-	actor, err := web.Actor(g)
+func (a API) append(c call) (any, error) {
+	actor, err := web.Actor(c.Context)
 	if err != nil {
-		return web.Reply{}, err
+		return nil, err
 	}
-	u := upload{api: a, g: g, now: a.Now(), lines: map[string][]int{},
+	u := upload{api: a, call: c, now: a.Now(), lines: map[string][]int{},
 		report: api.AppendReport{Rejected: []api.RejectedLine{}}}
-	u.caughtUp = a.CatchUp(g.Request.Context()) // not during the transaction, which would block the copy
-	err = web.File(g, 0, func(in io.Reader) (err error) {
+	u.caughtUp = a.CatchUp(c.ctx) // not during the transaction, which would block the copy
+	err = web.File(c.Context, 0, func(in io.Reader) (err error) {
 		u.in = bufio.NewReaderSize(in, received)
 		if _, err := u.in.Peek(received); err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		web.Extend(g, api.FileTimeout)
-		u.report.Appended, u.report.Duplicates, err = a.Store.Append(g.Request.Context(), actor, u.now, u.read)
+		web.Extend(c.Context, api.FileTimeout)
+		u.report.Appended, u.report.Duplicates, err = a.Store.Append(c.ctx, actor, u.now, u.read)
 		return err
 	})
 	if errors.Is(err, errRejected) {
-		return web.Reply{JSON: u.report}, nil
+		return u.report, nil
 	}
 	if unseen := new(event.UnseenError); errors.As(err, &unseen) {
 		u.report.Newer, err = forOperators(unseen.Events)
 		return web.Reply{Status: http.StatusConflict, JSON: u.report}, err
 	}
 	u.report.Applied = err == nil
-	return web.Reply{JSON: u.report}, err
+	return u.report, err
 }
 
 // received is the size in bytes up to which a file is received before an append begins. The
@@ -57,8 +55,8 @@ func (a API) append(g *gin.Context) (web.Reply, error) {
 const received = 16 << 20
 
 type upload struct {
+	call
 	api      API
-	g        *gin.Context
 	in       *bufio.Reader
 	now      time.Time
 	caughtUp error            // nil if the copy of the listings was up to date at now
@@ -82,7 +80,7 @@ func (u *upload) read(add func(eventfile.Line) error) error {
 	if err != nil {
 		return err
 	}
-	unknown, err := u.api.Store.UnknownListings(u.g.Request.Context(), u.slugs(wrong))
+	unknown, err := u.api.Store.UnknownListings(u.ctx, u.slugs(wrong))
 	if err != nil {
 		return err
 	}
@@ -92,7 +90,7 @@ func (u *upload) read(add func(eventfile.Line) error) error {
 	if u.report.Rejected, u.report.Omitted = u.rejections(wrong, unknown); len(u.report.Rejected) > 0 {
 		return errRejected
 	}
-	_, err = awaitLatest(u.g.Request.Context(), u.latest, u.now)
+	_, err = awaitLatest(u.ctx, u.latest, u.now)
 	return err
 }
 

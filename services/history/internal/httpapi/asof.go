@@ -4,47 +4,42 @@ import (
 	"context"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/pkg/web"
 )
 
 const asOfTimeout = 10 * time.Second
 
 // asOf returns what was known about a listing at the time of the parameter at, by default now.
-func (a API) asOf(g *gin.Context) (web.Reply, error) {
-	values, err := params.Read(g.Request.URL.RawQuery, "at")
+func (a API) asOf(c call) (any, error) {
+	at, err := parseAt(c.params, a.Now())
 	if err != nil {
-		return web.Reply{}, err
+		return nil, err
 	}
-	at, err := parseAt(values, a.Now())
-	if err != nil {
-		return web.Reply{}, err
-	}
-	ctx, cancel := context.WithTimeout(g.Request.Context(), asOfTimeout)
+	ctx, cancel := context.WithTimeout(c.ctx, asOfTimeout)
 	defer cancel()
-	slug := g.Param("id")
-	records, sum, err := a.Store.AsOf(ctx, slug, at)
+	records, sum, err := a.Store.AsOf(ctx, c.id, at)
 	if err != nil {
-		return web.Reply{}, err
+		return nil, err
 	}
 	if len(records) == 0 {
-		unknown, err := a.Store.UnknownListings(ctx, []string{slug})
-		if err != nil {
-			return web.Reply{}, err
-		}
-		if unknown[slug] {
-			return web.Reply{}, problem.NoSuch("listing")
+		if err := a.known(ctx, c.id); err != nil {
+			return nil, err
 		}
 	}
-	then := api.HistorySnapshot{Slug: slug, At: at, Verification: sum.VerificationAt(nil, at), Facts: sum.Facts}
-	if then.Events, err = forOperators(records); err != nil {
-		return web.Reply{}, err
+	then := api.HistorySnapshot{Slug: c.id, At: at, Verification: sum.VerificationAt(nil, at), Facts: sum.Facts}
+	then.Events, err = forOperators(records)
+	return then, err
+}
+
+// known returns an error (404) if there is no listing with the id.
+func (a API) known(ctx context.Context, id string) error {
+	unknown, err := a.Store.UnknownListings(ctx, []string{id})
+	if err == nil && unknown[id] {
+		err = problem.NoSuch("listing")
 	}
-	return web.Reply{JSON: then}, nil
+	return err
 }
 
 // parseAt reads the parameter at. A day stands for its end, or for now if it is not over.

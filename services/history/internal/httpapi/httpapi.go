@@ -5,6 +5,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -12,6 +13,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/feed"
+	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/history/internal/checkpoint"
@@ -27,7 +29,6 @@ type API struct {
 	PublicURL string                      // URL of the gateway for consumers, without a trailing slash
 	Now       func() time.Time
 
-	Links   store.LinkChecks
 	ReadNow func() // starts a run of the link checker in this process; nil if it runs elsewhere or not at all
 
 	RequireQuotes bool // for each known fact of a verified review that arrives alone
@@ -38,35 +39,58 @@ type API struct {
 // FeedPath is the path of the feed of summaries.
 const FeedPath = "/internal/v1/summaries"
 
+// call is a request with its parameters.
+type call struct {
+	*gin.Context
+
+	ctx    context.Context
+	id     string // in the path
+	params params.Values
+}
+
 // Routes registers all routes on engine. peer.Rules has the services that may call them.
 func (a API) Routes(engine *gin.Engine, errors problem.Writer, ready http.Handler) {
 	a.queries = database.NewBreaker(0)
-	engine.GET("/readyz", gin.WrapH(ready))
-	for path, handle := range map[string]func(*gin.Context) (web.Reply, error){
-		checkpoint.Path: a.logInfo, checkpoint.LogPath + "/checkpoint": a.logCheckpoint,
-		checkpoint.LogPath + "/tile/*path":                         a.logTile,
-		checkpoint.LogPath + "/generations/:generation/checkpoint": a.logCheckpoint,
-		checkpoint.LogPath + "/generations/:generation/tile/*path": a.logTile,
-		checkpoint.LogPath + "/proof/:id":                          a.logProof,
-	} {
-		engine.GET(path, web.Handler(errors, handle))
-		engine.HEAD(path, web.Handler(errors, handle))
+	none := []string{} // parameters
+	// route serves the response of handle as JSON, or a web.Reply. Without names it ignores the query.
+	route := func(methods, path string, handle func(call) (any, error), names ...string) {
+		for method := range strings.FieldsSeq(methods) {
+			engine.Handle(method, path, web.Handler(errors, func(g *gin.Context) (web.Reply, error) {
+				c, err := call{Context: g, ctx: g.Request.Context(), id: g.Param("id")}, error(nil)
+				if names != nil {
+					c.params, err = params.Read(g.Request.URL.RawQuery, names...)
+				}
+				if err != nil {
+					return web.Reply{}, err
+				}
+				response, err := handle(c)
+				if reply, ok := response.(web.Reply); ok {
+					return reply, err
+				}
+				return web.Reply{JSON: response}, err
+			}))
+		}
 	}
-	const history = "/api/v1/opportunities/:id/history"
-	engine.GET(history, web.Handler(errors, a.history))
-	engine.HEAD(history, web.Handler(errors, a.history))
-	engine.GET(FeedPath, web.Handler(errors, a.summaries))
-	engine.GET("/internal/v1/records/:id", web.Handler(errors, a.record))
-	engine.GET("/internal/v1/records/:id/latest", web.Handler(errors, a.latest))
-	engine.GET("/internal/v1/unpublished-listings", web.Handler(errors, a.unpublished))
-	engine.GET("/internal/v1/reviews/done", web.Handler(errors, a.reviewsDone))
-	engine.GET("/internal/v1/readings", web.Handler(errors, a.readings))
-	engine.GET("/operator/v1/records/:id/pages", web.Handler(errors, a.pages))
-	engine.POST("/operator/v1/records/:id/read", web.Handler(errors, a.readPages))
-	engine.GET("/operator/v1/reviews/second-opinions", web.Handler(errors, a.opinionRequests))
-	engine.POST("/operator/v1/reviews/quotes", web.Handler(errors, a.findQuotes))
-	engine.GET("/operator/v1/events", web.Handler(errors, a.acts))
-	engine.POST("/internal/v1/reviews", web.Handler(errors, a.review))
-	engine.GET("/operator/v1/history/:id", web.Handler(errors, a.asOf))
-	engine.POST("/operator/v1/events/append", web.Handler(errors, a.append))
+	engine.GET("/readyz", gin.WrapH(ready))
+	route("GET HEAD", checkpoint.Path, a.logInfo)
+	route("GET HEAD", checkpoint.LogPath+"/checkpoint", a.logCheckpoint)
+	route("GET HEAD", checkpoint.LogPath+"/tile/*path", a.logTile)
+	route("GET HEAD", checkpoint.LogPath+"/generations/:generation/checkpoint", a.logCheckpoint)
+	route("GET HEAD", checkpoint.LogPath+"/generations/:generation/tile/*path", a.logTile)
+	route("GET HEAD", checkpoint.LogPath+"/proof/:id", a.logProof, "size")
+	route("GET HEAD", "/api/v1/opportunities/:id/history", a.history, "page", "limit")
+	route("GET", FeedPath, a.summaries)
+	route("GET", "/internal/v1/records/:id", a.record, "without")
+	route("GET", "/internal/v1/records/:id/latest", a.latest)
+	route("GET", "/internal/v1/unpublished-listings", a.unpublished)
+	route("GET", "/internal/v1/reviews/done", a.reviewsDone, "since")
+	route("GET", "/internal/v1/readings", a.readings)
+	route("GET", "/operator/v1/records/:id/pages", a.pages, none...)
+	route("POST", "/operator/v1/records/:id/read", a.readPages)
+	route("GET", "/operator/v1/reviews/second-opinions", a.opinionRequests, none...)
+	route("POST", "/operator/v1/reviews/quotes", a.findQuotes)
+	route("GET", "/operator/v1/events", a.acts, "actor", "listing", "checkType", "since", "until", "before", "limit")
+	route("POST", "/internal/v1/reviews", a.review)
+	route("GET", "/operator/v1/history/:id", a.asOf, "at")
+	route("POST", "/operator/v1/events/append", a.append)
 }

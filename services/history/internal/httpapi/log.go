@@ -3,14 +3,12 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
-	"strconv"
 
 	"filippo.io/torchwood"
-	"github.com/gin-gonic/gin"
 	"golang.org/x/mod/sumdb/tlog"
 
-	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/history/internal/checkpoint"
@@ -43,18 +41,18 @@ type logDocument struct {
 	Checkpoint string   `json:"checkpoint"` // URL
 }
 
-func (a API) logInfo(g *gin.Context) (web.Reply, error) {
+func (a API) logInfo(c call) (any, error) {
 	var d logDocument
 	var part string
-	err := a.queries.Run(g.Request.Context(), func(ctx context.Context) (err error) {
-		d.Origin, part, err = a.Log.Origin(ctx)
+	err := a.queries.Run(c.ctx, func(ctx context.Context) (err error) {
+		d.Origin, part, _, err = a.Log.Origin(ctx)
 		return err
 	})
 	if err != nil {
-		return web.Reply{}, err
+		return nil, err
 	}
 	if d.PublicKeys = a.Log.Keys.Public(d.Origin); len(d.PublicKeys) == 0 {
-		return web.Reply{}, noLog
+		return nil, noLog
 	}
 	d.Witnesses = []string{}
 	for _, w := range a.Log.Witnesses {
@@ -64,16 +62,16 @@ func (a API) logInfo(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: d, Header: http.Header{"Cache-Control": {cacheBriefly}}}, nil
 }
 
-func (a API) logCheckpoint(g *gin.Context) (web.Reply, error) {
-	c, part, err := a.published(g.Request.Context(), 0)
-	if err == nil && g.Param("generation") != "" && partOf(g) != part {
+func (a API) logCheckpoint(c call) (any, error) {
+	newest, part, err := a.published(c.ctx, 0)
+	if err == nil && c.Param("generation") != "" && partOf(c) != part {
 		err = noLogCheckpoint
 	}
-	return plain([]byte(c.Note), plainText, cacheALittle), err
+	return plain([]byte(newest.Note), plainText, cacheALittle), err
 }
 
-func partOf(g *gin.Context) string {
-	if generation := g.Param("generation"); generation != "" {
+func partOf(c call) string {
+	if generation := c.Param("generation"); generation != "" {
 		return "/generations/" + generation
 	}
 	return ""
@@ -82,7 +80,7 @@ func partOf(g *gin.Context) string {
 func (a API) published(ctx context.Context, size int64) (c checkpoint.Checkpoint, part string, err error) {
 	err = a.queries.Run(ctx, func(ctx context.Context) (err error) {
 		var origin string
-		if origin, part, err = a.Log.Origin(ctx); err == nil {
+		if origin, part, _, err = a.Log.Origin(ctx); err == nil {
 			c, err = a.Log.Published(ctx, origin, size)
 		}
 		return err
@@ -99,25 +97,25 @@ func plain(body []byte, contentType, caching string) web.Reply {
 
 // logTile serves the hashes of a tile of the current generation (C2SP tlog-tiles). It has no
 // entries, because some records are not public.
-func (a API) logTile(g *gin.Context) (web.Reply, error) {
-	t, err := torchwood.ParseTilePath("tile" + g.Param("path"))
+func (a API) logTile(c call) (any, error) {
+	t, err := torchwood.ParseTilePath("tile" + c.Param("path"))
 	if err != nil || t.L < 0 || t.L > 7 { // a log with tiles at level 8 has more than 2^64 events
-		return web.Reply{}, noTile
+		return nil, noTile
 	}
-	c, part, err := a.published(g.Request.Context(), 0)
+	newest, part, err := a.published(c.ctx, 0)
 	if err != nil {
-		return web.Reply{}, err
+		return nil, err
 	}
-	if partOf(g) != part || t.N >= 1<<32 || t.N<<torchwood.TileHeight+int64(t.W) > c.N>>(torchwood.TileHeight*t.L) {
-		return web.Reply{}, noTile
+	if partOf(c) != part || t.N >= 1<<32 || t.N<<torchwood.TileHeight+int64(t.W) > newest.N>>(torchwood.TileHeight*t.L) {
+		return nil, noTile
 	}
 	var data [][]byte
-	err = a.queries.Run(g.Request.Context(), func(ctx context.Context) (err error) {
+	err = a.queries.Run(c.ctx, func(ctx context.Context) (err error) {
 		data, err = a.Store.ReadTiles(ctx, []tlog.Tile{t})
 		return err
 	})
 	if err != nil {
-		return web.Reply{}, err
+		return nil, err
 	}
 	return plain(data[0], "application/octet-stream", cacheForever), nil
 }
@@ -125,29 +123,23 @@ func (a API) logTile(g *gin.Context) (web.Reply, error) {
 // logProof serves an event of a public record with the proof that a checkpoint of the log covers
 // it: the published one, or the one of the parameter size. It needs no key: only readers of an
 // event know its id, which cannot be guessed.
-func (a API) logProof(g *gin.Context) (web.Reply, error) {
-	values, err := params.Read(g.Request.URL.RawQuery, "size")
+func (a API) logProof(c call) (any, error) {
+	size, err := c.params.Integer("size", 1, math.MaxInt, 0)
 	if err != nil {
-		return web.Reply{}, err
+		return nil, problem.Invalid("size", "must be the size of a checkpoint of the log, such as 1284")
 	}
-	size := int64(0)
-	if text, given := values["size"]; given {
-		if size, err = strconv.ParseInt(text, 10, 64); err != nil || size < 1 || strconv.FormatInt(size, 10) != text {
-			return web.Reply{}, problem.Invalid("size", "must be the size of a checkpoint of the log, such as 1284")
-		}
-	}
-	c, _, err := a.published(g.Request.Context(), size)
+	published, _, err := a.published(c.ctx, int64(size))
 	if err != nil {
-		return web.Reply{}, err
+		return nil, err
 	}
 	var proof []byte
-	err = a.queries.Run(g.Request.Context(), func(ctx context.Context) error {
-		r, found, err := a.Store.PublicRecord(ctx, g.Param("id"))
+	err = a.queries.Run(c.ctx, func(ctx context.Context) error {
+		r, found, err := a.Store.PublicRecord(ctx, c.id)
 		if err == nil && !found {
 			err = noEvent
 		}
 		if err == nil {
-			proof, err = a.Log.Prove(ctx, c, r)
+			proof, err = a.Log.Prove(ctx, published, r)
 		}
 		if errors.Is(err, checkpoint.ErrNotCovered) {
 			return notCovered

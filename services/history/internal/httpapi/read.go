@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gin-gonic/gin"
-
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
@@ -21,39 +19,34 @@ var notFound = problem.New(problem.NotFound, "There is no public record with thi
 
 // history serves a page of a listing's events. It checks the plan before it looks up the listing,
 // so that a tier without history cannot learn which IDs exist.
-func (a API) history(g *gin.Context) (web.Reply, error) {
-	caller, err := web.Caller(g)
+func (a API) history(c call) (any, error) {
+	caller, err := web.Caller(c.Context)
 	if err != nil {
-		return web.Reply{}, err
+		return nil, err
 	}
-	values, err := params.Read(g.Request.URL.RawQuery, "page", "limit")
+	page, err := c.params.Page(caller.PageSize)
 	if err != nil {
-		return web.Reply{}, err
-	}
-	page, err := values.Page(caller.PageSize)
-	if err != nil {
-		return web.Reply{}, err
+		return nil, err
 	}
 	if !caller.History {
-		return web.Reply{}, problem.New(problem.SubscriptionRequired,
+		return nil, problem.New(problem.SubscriptionRequired,
 			"The %s tier does not include the verification history. Get the %s plan at %s/account/plan, or ask the operator "+
 				"if this service sells no plans.",
 			caller.Tier, api.HistoryPlan().Name, a.PublicURL)
 	}
-	slug := g.Param("id")
-	if !api.ValidSlug(slug) {
-		return web.Reply{}, notFound
+	if !api.ValidSlug(c.id) {
+		return nil, notFound
 	}
 	var events event.Page
-	if err := a.queries.Run(g.Request.Context(), func(ctx context.Context) error {
+	if err := a.queries.Run(c.ctx, func(ctx context.Context) error {
 		var published bool
-		events, published, err = a.Store.History(ctx, slug, page.Offset(), page.Limit)
+		events, published, err = a.Store.History(ctx, c.id, page.Offset(), page.Limit)
 		if err == nil && !published {
 			err = notFound
 		}
 		return err
 	}); err != nil {
-		return web.Reply{}, err
+		return nil, err
 	}
 	now := a.Now().UTC()
 	for i := range events.Events { // the clock of the recording host may be ahead of this one
@@ -63,23 +56,23 @@ func (a API) history(g *gin.Context) (web.Reply, error) {
 	}
 	query := params.Encode(page.Append(nil))
 	return web.Reply{
-		ETag: etag(api.ContractVersion, a.PublicURL, slug, strconv.FormatInt(events.Sequence, 10), string(caller.Tier),
+		ETag: etag(api.ContractVersion, a.PublicURL, c.id, strconv.FormatInt(events.Sequence, 10), string(caller.Tier),
 			query),
 		JSON: api.EventList{
 			Data:       events.Events,
-			Pagination: page.Pagination(a.PublicURL, "/api/v1/opportunities/"+slug+"/history", nil, events.Total),
+			Pagination: page.Pagination(a.PublicURL, "/api/v1/opportunities/"+c.id+"/history", nil, events.Total),
 			Meta:       api.NewMeta(caller.Tier, now),
 		},
 	}, nil
 }
 
-func (a API) latest(g *gin.Context) (web.Reply, error) {
+func (a API) latest(c call) (any, error) {
 	var page event.Page
-	err := a.queries.Run(g.Request.Context(), func(ctx context.Context) (err error) {
-		page, _, err = a.Store.History(ctx, g.Param("id"), 0, api.PermalinkEvents)
+	err := a.queries.Run(c.ctx, func(ctx context.Context) (err error) {
+		page, _, err = a.Store.History(ctx, c.id, 0, api.PermalinkEvents)
 		return err
 	})
-	return web.Reply{JSON: page.Events}, err
+	return page.Events, err
 }
 
 // etag returns a tag of everything a response depends on except its time.
@@ -90,13 +83,12 @@ func etag(parts ...string) string {
 
 // unpublished names the listings that the copy of the catalog knows as not public. A catalog that
 // was set back asks for them.
-func (a API) unpublished(g *gin.Context) (web.Reply, error) {
-	ids, err := a.Store.Unpublished(g.Request.Context())
-	return web.Reply{JSON: api.UnpublishedListings{Listings: ids}}, err
+func (a API) unpublished(c call) (any, error) {
+	ids, err := a.Store.Unpublished(c.ctx)
+	return api.UnpublishedListings{Listings: ids}, err
 }
 
 // summaries serves the summaries after a sequence. It waits if there are none yet.
-func (a API) summaries(g *gin.Context) (web.Reply, error) {
-	page, err := a.Summaries.Serve(g.Request, server.Draining(g.Request))
-	return web.Reply{JSON: page}, err
+func (a API) summaries(c call) (any, error) {
+	return a.Summaries.Serve(c.Request, server.Draining(c.Request))
 }

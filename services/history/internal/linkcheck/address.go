@@ -1,7 +1,6 @@
 package linkcheck
 
 import (
-	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"strings"
 
 	"golang.org/x/net/idna"
-	"golang.org/x/net/publicsuffix"
 )
 
 // reservedNames can never exist on the internet (RFC 2606, 6761, 7686, 8375, 9476, and names
@@ -21,17 +19,22 @@ var reservedNames = []string{
 	"onion", "alt",
 }
 
-// Reserved reports whether the host of a URL is a name that can never exist on the internet.
-func Reserved(address string) bool {
-	u, err := url.Parse(address)
-	return err == nil && reserved(hostname(u))
+func reserved(host string) bool { return under(host, reservedNames) }
+
+// under reports whether host is one of names, or a subdomain of one.
+func under(host string, names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		return host == name || strings.HasSuffix(host, "."+name)
+	})
 }
 
-func reserved(host string) bool {
-	return slices.ContainsFunc(reservedNames, func(name string) bool {
-		return host == name ||
-			strings.HasSuffix(host, "."+name)
-	})
+// hostOf returns the hostname of an address, or "" if it is not valid.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return hostname(u)
 }
 
 // hostname returns the host of u in ASCII and lower case, without a trailing dot. It identifies
@@ -73,19 +76,6 @@ func urlProblem(u *url.URL, ports []uint16) string {
 		return "uses a port that is not allowed"
 	}
 	return ""
-}
-
-// site returns the registrable domain of a host, such as maple.ca for jobs.maple.ca. An IP address
-// is a site of its own.
-func site(host string) string {
-	if _, err := netip.ParseAddr(host); err == nil {
-		return host
-	}
-	domain, err := publicsuffix.EffectiveTLDPlusOne(host)
-	if err != nil { // a public suffix, or a name without a dot
-		return host
-	}
-	return domain
 }
 
 var (

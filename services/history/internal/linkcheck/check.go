@@ -57,7 +57,7 @@ func (v *visit) end(outcome api.Outcome, at *url.URL, last string, retry bool, w
 	var cause *api.Cause
 	if outcome == api.OutcomeReachable || outcome == api.OutcomeBlocked {
 		if to := misdirection(v.link, at); to != "" &&
-			(outcome == api.OutcomeReachable || !isBotCheckHost(hostname(at))) {
+			(outcome == api.OutcomeReachable || !under(hostname(at), botCheckHosts)) {
 			outcome, why, cause = api.OutcomeNeedsReview, append(why, to), &api.Cause{Text: to}
 		}
 	}
@@ -86,7 +86,7 @@ func (c *Checker) try(ctx, hard context.Context, address string, claim func() er
 		if err != nil {
 			return result{}, err
 		}
-		if res, ended := v.applyRules(at, r); ended {
+		if res, over := v.applyRules(at, r); over {
 			if first != nil {
 				return res, first()
 			}
@@ -94,7 +94,7 @@ func (c *Checker) try(ctx, hard context.Context, address string, claim func() er
 		}
 		resp, err := c.get(ctx, hard, at, true, v.jar, first)
 		switch {
-		case runEnded(err), errors.Is(err, errClaim):
+		case ended(err), errors.Is(err, errClaimed):
 			return result{}, err
 		case err != nil:
 			return v.noResponse(at, err), nil
@@ -103,7 +103,7 @@ func (c *Checker) try(ctx, hard context.Context, address string, claim func() er
 		if resp.location == nil {
 			outcome, why := classify(resp.status, resp.header)
 			if resp.status == http.StatusTooManyRequests {
-				c.hosts.get(at).raiseGap(overloadedGap)
+				c.host(at).raiseGap(overloadedGap)
 			}
 			var more []string
 			if why != "" {
@@ -119,7 +119,7 @@ func (c *Checker) try(ctx, hard context.Context, address string, claim func() er
 		}
 		v.steps = append(v.steps, fmt.Sprintf("answered %d with a redirect to %s", resp.status, noteURL(resp.location)))
 		next := resp.location
-		if res, ended := c.checkRedirect(&v, next); ended {
+		if res, over := c.checkRedirect(&v, next); over {
 			return res, nil
 		}
 		at = next
@@ -130,7 +130,7 @@ func (c *Checker) try(ctx, hard context.Context, address string, claim func() er
 // false if it may.
 func (c *Checker) checkRedirect(v *visit, next *url.URL) (res result, ended bool) {
 	switch {
-	case isBotCheckHost(hostname(next)):
+	case under(hostname(next), botCheckHosts):
 		return v.end(api.OutcomeBlocked, next, "blocked by a bot check", false), true
 	case urlProblem(next, c.cfg.Ports) != "":
 		return v.end(api.OutcomeNeedsReview, next, "not followed: that URL "+urlProblem(next, c.cfg.Ports), false), true

@@ -6,15 +6,6 @@ import (
 	"time"
 )
 
-// Link is the application link of a published listing with the state of its last check.
-type Link struct {
-	Slug      string
-	Address   string
-	DueAt     time.Time // due time of the last check; zero before the first
-	ClaimedAt time.Time // start of the last check
-	Recorded  bool      // whether the last check recorded an event
-}
-
 const (
 	day = 24 * time.Hour
 	// minInterval is the minimum time between two checks of a link. Without it, a link that was
@@ -23,10 +14,11 @@ const (
 	minInterval = 12 * time.Hour
 )
 
-// DueAt returns the latest due time of the link of slug that is not after now. A link is due once
-// in a UTC day, at a fixed time of day; the times of all listings are spread evenly over the day.
-func DueAt(slug string, now time.Time) time.Time {
-	sum := sha256.Sum256([]byte("opportunity link check\x00" + slug))
+// lastDue returns the latest due time of the link of a listing, or of a page, that is not after now.
+// It is due once in a UTC day, at a fixed time of day; the times of all are spread evenly over the
+// day.
+func lastDue(key string, now time.Time) time.Time {
+	sum := sha256.Sum256([]byte("opportunity link check\x00" + key))
 	seconds := binary.BigEndian.Uint64(sum[:8]) % uint64(day/time.Second)
 	offset := time.Duration(seconds) * time.Second //nolint:gosec // below a day
 	// a UTC day has 24 hours in Go
@@ -37,7 +29,8 @@ func DueAt(slug string, now time.Time) time.Time {
 	return at
 }
 
-func (l Link) due(now time.Time) (time.Time, bool) {
-	at := DueAt(l.Slug, now)
-	return at, at.After(l.DueAt) && now.Sub(l.ClaimedAt) >= minInterval
+// isDue reports whether a check is due at a time, after the last one, which was due and started at
+// the given times in microseconds.
+func isDue(due time.Time, lastDue, started int64, now time.Time) bool {
+	return due.UnixMicro() > lastDue && now.Sub(time.UnixMicro(started)) >= minInterval
 }

@@ -9,10 +9,12 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
@@ -122,17 +124,38 @@ func (n *internet) times(address string) []time.Time {
 	return n.requests[address]
 }
 
-// testStore is the store of a run. After its death every call fails, as if the process had been
-// killed.
+// testStore is the store of a run.
 type testStore struct {
-	store.LinkChecks
+	*store.Store
 	db *database.DB
+}
 
-	mu      sync.Mutex
-	dead    bool
-	records int
-	dieAt   int // calls of Record until death; 0: unlimited
-	died    func()
+const (
+	claiming  = "INSERT INTO link_checks"
+	recording = "SET recorded_at"
+)
+
+// before calls do before each statement with a text, with their number so far. The statement fails if
+// do does.
+func (k *testStore) before(t testing.TB, text string, do func(n int64) error) {
+	t.Helper()
+	var n atomic.Int64
+	require.NoError(t, k.db.Callback().Raw().Before("*").Register(text, func(tx *gorm.DB) {
+		if strings.Contains(tx.Statement.SQL.String(), text) {
+			_ = tx.AddError(do(n.Add(1)))
+		}
+	}))
+}
+
+// fails makes the first statements with a text fail, as in an outage.
+func (k *testStore) fails(t testing.TB, text string, statements int64) {
+	t.Helper()
+	k.before(t, text, func(n int64) error {
+		if n <= statements {
+			return errors.New("database unavailable")
+		}
+		return nil
+	})
 }
 
 var schema = servicetest.NewSchema(store.Migrations)
@@ -156,7 +179,7 @@ func on(t *testing.T, databases map[string]string, test func(t *testing.T, open 
 				db, err := database.Open(cfg, tel)
 				require.NoError(t, err)
 				t.Cleanup(func() { _ = db.Close() })
-				return &testStore{LinkChecks: store.NewLinkChecks(db), db: db}
+				return &testStore{store.New(db), db}
 			})
 		})
 	}
@@ -182,60 +205,6 @@ func (k *testStore) link(t testing.TB, slug string) (api.VerificationEvent, int)
 		return api.VerificationEvent{}, 0
 	}
 	return page.Events[0], page.Total
-}
-
-var errKilled = errors.New("killed")
-
-func (k *testStore) alive() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.dead {
-		return errKilled
-	}
-	return nil
-}
-
-func (k *testStore) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent,
-	cause *api.Cause) error {
-	k.mu.Lock()
-	k.records++
-	if k.dieAt > 0 && k.records > k.dieAt && !k.dead {
-		k.dead = true
-		k.died()
-	}
-	k.mu.Unlock()
-	if err := k.alive(); err != nil {
-		return err
-	}
-	return k.LinkChecks.Record(ctx, run, now, e, cause)
-}
-
-func (k *testStore) Claim(ctx context.Context, run, slug string, due, now time.Time) (bool, error) {
-	if err := k.alive(); err != nil {
-		return false, err
-	}
-	return k.LinkChecks.Claim(ctx, run, slug, due, now)
-}
-
-func (k *testStore) Release(ctx context.Context, run, slug string) error {
-	if err := k.alive(); err != nil {
-		return err
-	}
-	return k.LinkChecks.Release(ctx, run, slug)
-}
-
-func (k *testStore) Renew(ctx context.Context, run string, until time.Time) (bool, error) {
-	if err := k.alive(); err != nil {
-		return false, err
-	}
-	return k.LinkChecks.Renew(ctx, run, until)
-}
-
-func (k *testStore) End(ctx context.Context, run string, now time.Time, took time.Duration, complete bool) error {
-	if err := k.alive(); err != nil {
-		return err
-	}
-	return k.LinkChecks.End(ctx, run, now, took, complete)
 }
 
 // many returns listings spread over hosts, as pairs of slug and link.

@@ -17,6 +17,7 @@ package linkcheck
 
 import (
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -32,9 +33,12 @@ type Checker struct {
 	now       func() time.Time
 	agent     string
 	running   chan struct{} // holds one element per request in flight
-	hosts     hosts
-	origins   origins
-	resolves  atomic.Bool // a name was resolved, or is known not to exist: the resolver works
+	// earliest first request to any host: a previous process may have sent a request just before
+	// this one started
+	start    time.Time
+	hosts    sync.Map    // hostname -> *host
+	origins  sync.Map    // scheme, hostname and port -> *origin
+	resolves atomic.Bool // a name was resolved, or is known not to exist: the resolver works
 }
 
 // New returns a checker for one run. It returns ErrNoContact if site owners could not open the
@@ -47,7 +51,6 @@ func New(cfg Config, transport http.RoundTripper, now func() time.Time) (*Checke
 		cfg: cfg, transport: transport, now: now,
 		agent:   agentName + "/1.0 (+" + cfg.Contact + ")",
 		running: make(chan struct{}, cfg.Concurrency),
-		hosts:   hosts{gap: cfg.Gap, start: now().Add(cfg.Gap), all: map[string]*host{}},
-		origins: origins{all: map[string]*origin{}},
+		start:   now().Add(cfg.Gap),
 	}, nil
 }

@@ -9,6 +9,7 @@ import (
 var (
 	locationScheme = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*):`)
 	slashes        = regexp.MustCompile(`^/{2,}`)
+	encodedDot     = regexp.MustCompile(`(?i)%2e`)
 )
 
 // resolveLocation returns the URL of the header Location of a response from base, as browsers read
@@ -22,75 +23,37 @@ func resolveLocation(base *url.URL, location string) *url.URL {
 		return nil
 	}
 	location, _, _ = strings.Cut(location, "#")
-	scheme := base.Scheme
 	if match := locationScheme.FindStringSubmatch(location); match != nil {
-		scheme = strings.ToLower(match[1])
+		scheme := strings.ToLower(match[1])
 		location = location[len(match[0]):]
 		switch {
 		case scheme != "http" && scheme != "https":
 			return &url.URL{Scheme: scheme, Opaque: location}
 		case scheme != base.Scheme: // never relative
-			location = "//" + location
+			base, location = &url.URL{Scheme: scheme}, "//"+location
 		}
 	}
 	path, query, hasQuery := strings.Cut(location, "?")
-	path = strings.ReplaceAll(path, `\`, "/")
-	next := url.URL{Scheme: scheme}
+	path = encodedDot.ReplaceAllString(strings.ReplaceAll(path, `\`, "/"), ".")
+	host := ""
 	if slashes.MatchString(path) {
-		authority, rest, rooted := strings.Cut(slashes.ReplaceAllString(path, ""), "/")
-		host, err := url.Parse("//" + authority)
-		if err != nil || host.Host == "" {
+		host, path, _ = strings.Cut(slashes.ReplaceAllString(path, ""), "/")
+		if host == "" {
 			return nil
 		}
-		next.User, next.Host = host.User, host.Host
-		path = ""
-		if rooted {
-			path = "/" + rest
-		}
-	} else {
-		next.Host = base.Host
-		switch {
-		case path == "":
-			path = base.EscapedPath()
-			if !hasQuery {
-				query, hasQuery = base.RawQuery, base.RawQuery != "" || base.ForceQuery
-			}
-		case path[0] != '/':
-			directory := base.EscapedPath()
-			path = directory[:strings.LastIndexByte(directory, '/')+1] + path
-		}
+		host, path = "//"+host, "/"+path
+	} else if path != "" && path[0] != '/' {
+		path = "./" + path // a colon in it ends no scheme
 	}
-	escaped := escapeInvalid(withoutDots(path), "\"<>`{}^|")
-	unescaped, err := url.PathUnescape(escaped)
+	text := host + escapeInvalid(path, "\"<>`{}^|")
+	if hasQuery {
+		text += "?" + escapeInvalid(query, "\"<>'")
+	}
+	next, err := url.Parse(text)
 	if err != nil {
 		return nil
 	}
-	next.Path, next.RawPath = unescaped, escaped
-	next.RawQuery, next.ForceQuery = escapeInvalid(query, "\"<>'"), hasQuery
-	return &next
-}
-
-func withoutDots(path string) string {
-	if path == "" {
-		return "/"
-	}
-	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
-	var kept []string
-	for i, segment := range segments {
-		last := i == len(segments)-1
-		switch strings.ReplaceAll(strings.ToLower(segment), "%2e", ".") {
-		case ".":
-		case "..":
-			kept = kept[:max(0, len(kept)-1)]
-		default:
-			kept = append(kept, segment)
-			continue
-		}
-		if last { // it names a folder
-			kept = append(kept, "")
-		}
-	}
-	return "/" + strings.Join(kept, "/")
+	return base.ResolveReference(next)
 }
 
 // escapeInvalid percent-encodes controls, spaces, bytes that are not ASCII, the characters in more,

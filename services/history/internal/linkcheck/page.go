@@ -11,30 +11,14 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/history/internal/pagetext"
+	"opportunity.internal/services/history/internal/store"
 )
 
-// Page is a page that listings cite.
-type Page struct {
-	URL    string
-	ReadAt time.Time // last attempt; zero before the first
-}
-
-func (p Page) due(now time.Time) (time.Time, bool) {
-	return Link{Slug: p.URL, DueAt: p.ReadAt, ClaimedAt: p.ReadAt}.due(now)
-}
-
-// Reading is the result of an attempt to read a page.
-type Reading struct {
-	URL     string
-	ReadAt  time.Time
-	Outcome api.Outcome    // as of an application link
-	Page    *pagetext.Page // nil if no text was read
-	Note    string         // why no text was read, otherwise empty
-}
-
-func reading(address string, at time.Time, res result) Reading {
-	r := Reading{URL: address, ReadAt: at, Outcome: res.outcome, Page: res.page}
-	if r.Page == nil {
+func reading(address string, at time.Time, res result) store.Reading {
+	r := store.Reading{URL: address, ReadAt: at, Outcome: res.outcome}
+	if res.page != nil {
+		r.Text = &res.page.Text
+	} else {
 		r.Note = sanitizeNote(strings.TrimSpace(res.note + " " + res.unread))
 	}
 	return r
@@ -46,9 +30,9 @@ type PagesRead struct {
 	Quotes              map[api.Finding]int
 }
 
-func (p *PagesRead) add(r Reading) {
+func (p *PagesRead) add(r store.Reading) {
 	switch {
-	case r.Page != nil:
+	case r.Text != nil:
 		p.Text++
 	case r.Outcome == api.OutcomeClosed:
 		p.Gone++
@@ -65,13 +49,8 @@ func (p PagesRead) String() string {
 	if n == 0 {
 		return ""
 	}
-	noun := "pages"
-	if n == 1 {
-		noun = "page"
-	}
-	return fmt.Sprintf("; read %d %s: %d as text, %d gone, %d unknown; "+
-		"quotes: %d present, %d moved, %d missing, %d unknown", n, noun, p.Text, p.Gone,
-		p.Unknown, p.Quotes[api.QuotePresent], p.Quotes[api.QuoteMoved], p.Quotes[api.QuoteMissing],
+	return fmt.Sprintf("; read %s: %d as text, %d gone, %d unknown; "+
+		"quotes: %d present, %d moved, %d missing, %d unknown", plural(n, "page"), p.Text, p.Gone, p.Unknown, p.Quotes[api.QuotePresent], p.Quotes[api.QuoteMoved], p.Quotes[api.QuoteMissing],
 		p.Quotes[api.QuoteUnknown])
 }
 
@@ -82,11 +61,11 @@ func (r *run) finishPages(started time.Time) {
 		return
 	}
 	err := r.persist(func() (err error) {
-		r.report.Read.Quotes, err = r.links.FindQuotes(r.hard, started.UTC().Truncate(time.Microsecond))
+		r.report.Read.Quotes, err = r.store.FindQuotes(r.hard, started.UTC().Truncate(time.Microsecond))
 		return err
 	})
 	if err == nil {
-		err = r.persist(func() error { return r.links.PrunePages(r.hard, r.now().AddDate(0, 0, -r.cfg.TextDays)) })
+		err = r.persist(func() error { return r.store.PrunePages(r.hard, r.now().AddDate(0, 0, -r.cfg.TextDays)) })
 	}
 	if err != nil {
 		r.fail(err)

@@ -14,18 +14,17 @@ import (
 	"opportunity.internal/services/history/internal/pagetext"
 )
 
-// errStopped means that the run ended before the request was sent.
-var errStopped = errors.New("stopped")
+var (
+	// errStopped means that the run ended before the request was sent.
+	errStopped = errors.New("stopped")
+	// errInterrupted means that the run ended during the request, so the outcome is unknown.
+	errInterrupted = errors.New("interrupted")
+)
 
-func stopped(err error) bool { return errors.Is(err, errStopped) }
+// ended reports whether err was caused by the end of the run, not by a host.
+func ended(err error) bool { return errors.Is(err, errStopped) || errors.Is(err, errInterrupted) }
 
-// errInterrupted means that the run ended during the request, so the outcome is unknown.
-var errInterrupted = errors.New("interrupted")
-
-// runEnded reports whether err was caused by the end of the run, not by a host.
-func runEnded(err error) bool { return stopped(err) || errors.Is(err, errInterrupted) }
-
-// serverError is an response of 5xx where rules were wanted.
+// serverError is a response of 5xx where rules were wanted.
 type serverError int
 
 func (e serverError) Error() string { return fmt.Sprintf("status %d", int(e)) }
@@ -39,23 +38,10 @@ type host struct {
 	ready time.Time // earliest start of the next request
 }
 
-type hosts struct {
-	gap time.Duration
-	// earliest first request to any host: a previous process may have sent a request just before
-	// this one started
-	start time.Time
-	mu    sync.Mutex
-	all   map[string]*host
-}
-
-func (h *hosts) get(u *url.URL) *host {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	name := hostname(u)
-	if h.all[name] == nil {
-		h.all[name] = &host{lock: make(chan struct{}, 1), gap: h.gap, ready: h.start}
-	}
-	return h.all[name]
+// host returns the limits of the host of u.
+func (c *Checker) host(u *url.URL) *host {
+	h, _ := c.hosts.LoadOrStore(hostname(u), &host{lock: make(chan struct{}, 1), gap: c.cfg.Gap, ready: c.start})
+	return h.(*host)
 }
 
 func (h *host) raiseGap(d time.Duration) {
@@ -130,7 +116,7 @@ type response struct {
 // in memory as there are concurrent requests.
 func (c *Checker) get(ctx, hard context.Context, u *url.URL, page bool, jar http.CookieJar,
 	first func() error) (response, error) {
-	done, err := c.hosts.get(u).acquire(ctx, c.now)
+	done, err := c.host(u).acquire(ctx, c.now)
 	if err != nil {
 		return response{}, err
 	}

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 )
@@ -59,25 +58,12 @@ type origin struct {
 	rules rules
 }
 
-type origins struct {
-	mu  sync.Mutex
-	all map[string]*origin
-}
-
-func (o *origins) get(u *url.URL) *origin {
-	key := u.Scheme + "://" + hostname(u) + ":" + strconv.Itoa(int(port(u)))
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.all[key] == nil {
-		o.all[key] = &origin{lock: make(chan struct{}, 1)}
-	}
-	return o.all[key]
-}
-
 // rules returns the rules of the origin of u. It fetches them if they are missing or expired. It
 // returns an error only if the run ended; a failure to fetch the file is in rules.err.
 func (c *Checker) rules(ctx, hard context.Context, u *url.URL) (rules, error) {
-	o := c.origins.get(u)
+	key := u.Scheme + "://" + hostname(u) + ":" + strconv.Itoa(int(port(u)))
+	stored, _ := c.origins.LoadOrStore(key, &origin{lock: make(chan struct{}, 1)})
+	o := stored.(*origin)
 	select {
 	case o.lock <- struct{}{}:
 		defer func() { <-o.lock }()
@@ -96,7 +82,7 @@ func (c *Checker) rules(ctx, hard context.Context, u *url.URL) (rules, error) {
 		r.expires = c.now().Add(failureTTL)
 	}
 	if r.delay > 0 {
-		c.hosts.get(u).raiseGap(r.delay)
+		c.host(u).raiseGap(r.delay)
 	}
 	o.rules = r
 	return r, nil
@@ -108,7 +94,7 @@ func (c *Checker) fetchRules(ctx, hard context.Context, u *url.URL) (rules, erro
 	for range maxRedirects + 1 {
 		resp, err := c.get(ctx, hard, at, false, nil, nil)
 		switch {
-		case runEnded(err):
+		case ended(err):
 			return rules{}, err
 		case err != nil && at.Host == u.Host:
 			return rules{err: err}, nil
@@ -139,8 +125,9 @@ type robotsRule struct {
 // every group that names it, otherwise those of every group for all crawlers.
 func parseRules(text []byte) rules {
 	var own, all rules
-	named := false                    // a group names this checker
-	var forOwn, forAll, hasRules bool // of the current group
+	named := false     // a group names this checker
+	var group []*rules // that the lines of the current group are for
+	hasRules := false  // the current group has
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	for line := range bytes.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
 		bare, _, _ := strings.Cut(string(line), "#")
@@ -149,31 +136,24 @@ func parseRules(text []byte) rules {
 		switch name {
 		case "user-agent":
 			if hasRules {
-				forOwn, forAll, hasRules = false, false, false
+				group, hasRules = nil, false
 			}
 			token := value[:len(value)-len(strings.TrimLeft(value, tokenLetters))]
-			forOwn = forOwn || strings.EqualFold(token, agentName)
-			forAll = forAll || value == "*"
-			named = named || forOwn
+			if strings.EqualFold(token, agentName) {
+				group, named = append(group, &own), true
+			} else if value == "*" {
+				group = append(group, &all)
+			}
 		case "allow", "disallow":
-			hasRules = true
-			if value == "" { // an empty pattern matches nothing
+			if hasRules = true; value == "" { // an empty pattern matches nothing
 				continue
 			}
-			rule := newRule(value, name == "allow")
-			if forOwn {
-				own.lines = append(own.lines, rule)
-			}
-			if forAll {
-				all.lines = append(all.lines, rule)
+			for _, r := range group {
+				r.lines = append(r.lines, newRule(value, name == "allow"))
 			}
 		case "crawl-delay": // not in the RFC, so it must not end the list of user agents
-			delay := crawlDelay(value)
-			if forOwn {
-				own.delay = max(own.delay, delay)
-			}
-			if forAll {
-				all.delay = max(all.delay, delay)
+			for _, r := range group {
+				r.delay = max(r.delay, crawlDelay(value))
 			}
 		}
 	}

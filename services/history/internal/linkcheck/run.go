@@ -14,51 +14,14 @@ import (
 	"unicode/utf8"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/history/internal/store"
 )
-
-// Store holds the application links, the state of their checks, the pages that listings cite, and
-// the lease, which limits all replicas together to one run at a time. The lease uses the clocks of
-// the callers, which must differ by less than leaseTTL.
-type Store interface {
-	// Links returns the links of all published listings.
-	Links(ctx context.Context) ([]Link, error)
-	// Claim claims the check of slug that was due at due. ok is false if it is already claimed or
-	// if run does not hold the lease.
-	Claim(ctx context.Context, run, slug string, due, now time.Time) (ok bool, err error)
-	// Release undoes a claim of run, so that the link is due again.
-	Release(ctx context.Context, run, slug string) error
-	// Record appends the event of a claimed link with the cause of the outcome needs-review, if it
-	// has one. It returns an error if run does not hold the claim.
-	Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent, cause *api.Cause) error
-	// Pages returns the pages that are read daily, and those that are read until they respond and
-	// have not. Application links of published listings are not among them: Links has these.
-	Pages(ctx context.Context) ([]Page, error)
-	// SavePage stores the result of reading a page.
-	SavePage(ctx context.Context, r Reading) error
-	// FindQuotes looks for the quotes of all listings that cite a page that was read since then,
-	// marks the listings, and counts the findings.
-	FindQuotes(ctx context.Context, since time.Time) (map[api.Finding]int, error)
-	// PrunePages deletes texts, and pages, that were last read before then.
-	PrunePages(ctx context.Context, before time.Time) error
-	// Acquire takes the lease for run until the given time. ok is false if another run holds it at
-	// now.
-	Acquire(ctx context.Context, run string, now, until time.Time) (ok bool, err error)
-	// Renew extends the lease. ok is false if run no longer holds it.
-	Renew(ctx context.Context, run string, until time.Time) (ok bool, err error)
-	// End releases the lease and stores the run's time and duration. complete is false if the run
-	// stopped early.
-	End(ctx context.Context, run string, now time.Time, duration time.Duration, complete bool) error
-}
-
-// Actor is the actor of the checker's events.
-const Actor = "link-check"
 
 const (
 	maxAttempts = 3 // of an unreachable link
 	// hostsPerRequest is the number of hosts processed in parallel for each concurrent request.
 	// Most hosts wait for their gap.
 	hostsPerRequest = 32
-	drain           = 25 * time.Second // for requests in flight when a run is stopped
 	// maxWait is the longest Retry-After that a run respects. A link with a longer one is not
 	// retried.
 	maxWait = 10 * time.Minute
@@ -95,11 +58,7 @@ func (r Report) String() string {
 			outcomes = append(outcomes, fmt.Sprintf("%d %s", r.Outcomes[o], o))
 		}
 	}
-	noun := "links"
-	if r.Checked() == 1 {
-		noun = "link"
-	}
-	text := fmt.Sprintf("checked %d %s in %s", r.Checked(), noun, r.Duration.Round(time.Second))
+	text := fmt.Sprintf("checked %s in %s", plural(r.Checked(), "link"), r.Duration.Round(time.Second))
 	if len(outcomes) > 0 {
 		text += ": " + strings.Join(outcomes, ", ")
 	}
@@ -119,16 +78,20 @@ func (r Report) String() string {
 	return text + r.Read.String()
 }
 
-// errClaim wraps every error of a claim. errClaimed means that another run has claimed the link.
-var (
-	errClaim   = errors.New("claiming link")
-	errClaimed = fmt.Errorf("%w: claimed by another run", errClaim)
-)
+func plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// errClaimed means that another run has claimed a link.
+var errClaimed = errors.New("link claimed by another run")
 
 type run struct {
 	*Checker
 	id    string
-	links Store
+	store *store.Store
 	ctx   context.Context // its end stops new checks
 	hard  context.Context // its end also aborts checks in progress
 	fail  func(error)     // ends both contexts
@@ -139,42 +102,32 @@ type run struct {
 
 // task is the check of one link in a run, or the reading of a page, which has no slug.
 type task struct {
-	Link
+	slug     string
+	address  string
 	due      time.Time
 	claimed  bool
 	attempts int
 	after    time.Time // of the next attempt; zero for immediately
 }
 
-// Run checks every due link and records the outcome, and reads every due page; id must hold the
-// lease. When ctx ends it starts no more checks and returns after those in progress are recorded.
-// When hard ends it aborts those too. The report is valid even with an error.
-func (c *Checker) Run(ctx, hard context.Context, id string, links Store) (Report, error) {
-	started := c.now()
-	all, err := links.Links(ctx)
+// all checks every due link and reads every due page. It returns an error if it cannot read which.
+func (r *run) all(started time.Time) error {
+	links, err := r.store.Links(r.ctx)
 	if err != nil {
-		return Report{}, err
+		return err
 	}
-	pages, err := links.Pages(ctx)
+	pages, err := r.store.PagesToRead(r.ctx)
 	if err != nil {
-		return Report{}, err
+		return err
 	}
-	hard, abort := context.WithCancelCause(hard)
-	defer abort(nil)
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	r := &run{Checker: c, id: id, links: links, ctx: ctx, hard: hard, report: Report{Outcomes: map[api.Outcome]int{}}}
-	r.fail = func(err error) { stop(err); abort(err) }
-	defer context.AfterFunc(hard, func() { stop(context.Cause(hard)) })()
-
 	var workers sync.WaitGroup
-	slots := make(chan struct{}, hostsPerRequest*c.cfg.Concurrency)
-	for _, queue := range r.queues(all, pages, started) {
+	slots := make(chan struct{}, hostsPerRequest*r.cfg.Concurrency)
+	for _, queue := range r.queues(links, pages, started) {
 		select {
 		case slots <- struct{}{}:
-		case <-ctx.Done():
+		case <-r.ctx.Done():
 		}
-		if ctx.Err() != nil {
+		if r.ctx.Err() != nil {
 			break
 		}
 		workers.Go(func() {
@@ -184,44 +137,32 @@ func (c *Checker) Run(ctx, hard context.Context, id string, links Store) (Report
 	}
 	workers.Wait()
 	r.finishPages(started)
-	r.report.Duration = c.now().Sub(started)
-	if err := context.Cause(hard); err != nil { // takes precedence: the cause of ctx may be a query that hard aborted
-		return r.report, err
-	}
-	return r.report, context.Cause(ctx)
+	return nil
 }
 
 // queues returns the due links and pages grouped by host, the longest overdue first.
-func (r *run) queues(all []Link, pages []Page, now time.Time) [][]*task {
+func (r *run) queues(links []store.Link, pages []store.PageToRead, now time.Time) [][]*task {
 	hosts := map[string][]*task{}
-	add := func(t *task) {
-		name := ""
-		if u, err := url.Parse(t.Address); err == nil {
-			name = hostname(u)
-		}
-		hosts[name] = append(hosts[name], t)
-	}
-	for _, l := range all {
-		due, ok := l.due(now)
+	add := func(t *task, host string) { hosts[host] = append(hosts[host], t) }
+	for _, l := range links {
+		due, host := lastDue(l.Slug, now), hostOf(l.Address)
 		switch {
-		case Reserved(l.Address):
+		case reserved(host):
 			r.report.Reserved++
-			continue
-		case !ok:
-			if !l.Recorded && l.DueAt.Equal(due) {
-				r.report.Lost++
-			}
-			continue
+		case isDue(due, l.DueAt, l.ClaimedAt, now):
+			add(&task{slug: l.Slug, address: l.Address, due: due}, host)
+		case l.RecordedAt == 0 && l.DueAt == due.UnixMicro():
+			r.report.Lost++
 		}
-		add(&task{Link: l, due: due})
 	}
 	for _, p := range pages {
-		if due, ok := p.due(now); ok && !Reserved(p.URL) {
-			add(&task{Link: Link{Address: p.URL}, due: due})
+		due, host := lastDue(p.URL, now), hostOf(p.URL)
+		if isDue(due, p.ReadAt, p.ReadAt, now) && !reserved(host) {
+			add(&task{address: p.URL, due: due}, host)
 		}
 	}
 	order := func(a, b *task) int {
-		return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.Slug, b.Slug), cmp.Compare(a.Address, b.Address))
+		return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.slug, b.slug), cmp.Compare(a.address, b.address))
 	}
 	var queues [][]*task
 	for _, q := range hosts {
@@ -254,24 +195,21 @@ func (r *run) checkHost(queue []*task) {
 }
 
 func (r *run) slowHost(t *task) bool {
-	u, err := url.Parse(t.Address)
-	return err == nil && r.hosts.get(u).currentGap() > maxDelay
+	u, err := url.Parse(t.address)
+	return err == nil && r.host(u).currentGap() > maxDelay
 }
 
 // check makes one attempt at a link. It records the outcome or schedules a retry. It returns false
 // if the run must end.
 func (r *run) check(t *task) bool {
-	res, err := r.try(r.ctx, r.hard, t.Address, func() error { return r.claim(t) })
+	res, err := r.try(r.ctx, r.hard, t.address, func() error { return r.claim(t) })
 	t.attempts++
 	switch {
 	case errors.Is(err, errClaimed):
 		return true
-	case errors.Is(err, errClaim):
-		r.fail(err)
-		return false
-	case err != nil: // after an aborted request the claim stays, because the site may have received it
-		if !stopped(err) {
-			t.claimed = false // release skips it
+	case err != nil:
+		if !errors.Is(err, errStopped) {
+			t.claimed = false // release skips it: the claim stays, because the site may have received the request
 		}
 		return false
 	case res.retry && t.attempts < maxAttempts && res.wait <= maxWait:
@@ -297,19 +235,19 @@ func (r *run) check(t *task) bool {
 func (r *run) record(t *task, res result) error {
 	now := r.now()
 	at := now.UTC().Truncate(time.Microsecond)
-	if t.Slug != "" {
+	if t.slug != "" {
 		res = res.judgeText()
 		e := api.VerificationEvent{
-			Slug: t.Slug, CheckedAt: at, CheckType: api.LinkCheck, Outcome: res.outcome,
-			SourceURLs: []string{t.Address}, Note: sanitizeNote(res.note),
+			Slug: t.slug, CheckedAt: at, CheckType: api.LinkCheck, Outcome: res.outcome,
+			SourceURLs: []string{t.address}, Note: sanitizeNote(res.note),
 		}
-		if err := r.persist(func() error { return r.links.Record(r.hard, r.id, now, e, res.cause) }); err != nil {
+		if err := r.persist(func() error { return r.store.RecordCheck(r.hard, r.id, now, e, res.cause) }); err != nil {
 			return err
 		}
 		r.count(func(p *Report) { p.Outcomes[res.outcome]++ })
 	}
-	page := reading(t.Address, at, res)
-	if err := r.persist(func() error { return r.links.SavePage(r.hard, page) }); err != nil {
+	page := reading(t.address, at, res)
+	if err := r.persist(func() error { return r.store.SavePage(r.hard, page) }); err != nil {
 		return err
 	}
 	r.count(func(p *Report) { p.Read.add(page) })
@@ -317,7 +255,7 @@ func (r *run) record(t *task, res result) error {
 }
 
 func (r *run) claim(t *task) error {
-	if t.claimed || t.Slug == "" {
+	if t.claimed || t.slug == "" {
 		return nil
 	}
 	if r.ctx.Err() != nil {
@@ -325,12 +263,13 @@ func (r *run) claim(t *task) error {
 	}
 	var ok bool
 	err := r.persist(func() (err error) {
-		ok, err = r.links.Claim(r.hard, r.id, t.Slug, t.due, r.now())
+		ok, err = r.store.ClaimLink(r.hard, r.id, t.slug, t.due, r.now())
 		return err
 	})
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w %s: %w", errClaim, t.Slug, err)
+		r.fail(fmt.Errorf("claiming link %s: %w", t.slug, err))
+		return errStopped
 	case !ok:
 		return errClaimed
 	}
@@ -353,7 +292,7 @@ func (r *run) persist(do func() error) (err error) {
 func (r *run) release(queue []*task) {
 	for _, t := range queue {
 		if t.claimed {
-			_ = r.links.Release(r.hard, r.id, t.Slug) // if it fails, the link is due again tomorrow
+			_ = r.store.ReleaseLink(r.hard, r.id, t.slug) // if it fails, the link is due again tomorrow
 		}
 	}
 }

@@ -29,16 +29,22 @@ func TestNoLinkIsCheckedTwiceAfterKill(t *testing.T) {
 			pairs := many(listings, hosts)
 			first.publish(t, pairs...)
 			ctx, kill := context.WithCancel(t.Context())
-			first.dieAt, first.died = dieAt, kill
+			first.before(t, recording, func(n int64) error {
+				if n <= dieAt {
+					return nil
+				}
+				kill()
+				return errors.Join(errDown, first.db.Close())
+			})
 			began := time.Now()
-			_, err := n.checker().Once(ctx, first)
+			_, err := n.checker().Once(ctx, first.Store)
 			require.Error(t, err)
 
 			second := open(t)
-			_, err = n.checker().Once(t.Context(), second)
+			_, err = n.checker().Once(t.Context(), second.Store)
 			require.ErrorIs(t, err, linkcheck.ErrBusy, "a dead run holds its lease until it expires")
 			time.Sleep(2 * time.Minute)
-			report, err := n.checker().Once(t.Context(), second)
+			report, err := n.checker().Once(t.Context(), second.Store)
 			require.NoError(t, err)
 			require.LessOrEqual(t, report.Lost, hosts, "at most one link of each host may be lost")
 			require.Equal(t, listings-dieAt-report.Lost, report.Checked())
@@ -54,7 +60,7 @@ func TestNoLinkIsCheckedTwiceAfterKill(t *testing.T) {
 			require.LessOrEqual(t, n.robots, 2*hosts, "at most once for each host and run")
 			t.Logf("%s of simulated time", time.Since(began))
 
-			again, err := n.checker().Once(t.Context(), second)
+			again, err := n.checker().Once(t.Context(), second.Store)
 			require.NoError(t, err)
 			require.Zero(t, again.Checked(), "nothing is due")
 		})
@@ -72,7 +78,7 @@ func TestEachLinkIsCheckedOnceADaySpreadOverTheDay(t *testing.T) {
 			s.publish(t, pairs...)
 			perRun := map[int]int{}
 			for hour := range days * 24 {
-				report, err := n.checker().Once(t.Context(), s)
+				report, err := n.checker().Once(t.Context(), s.Store)
 				require.NoError(t, err)
 				perRun[hour] = report.Checked()
 				time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour)))
@@ -125,7 +131,7 @@ func TestUnreachableLinkIsRetried(t *testing.T) {
 			}
 			return 200, nil, "", nil
 		}
-		report, err := n.checker().Once(t.Context(), s)
+		report, err := n.checker().Once(t.Context(), s.Store)
 		require.NoError(t, err)
 		require.Equal(t, map[api.Outcome]int{api.OutcomeUnreachable: 1}, report.Outcomes)
 		e, events := s.link(t, "maple")
@@ -139,7 +145,7 @@ func TestUnreachableLinkIsRetried(t *testing.T) {
 
 		time.Sleep(24 * time.Hour)
 		fails = 1
-		report, err = n.checker().Once(t.Context(), s)
+		report, err = n.checker().Once(t.Context(), s.Store)
 		require.NoError(t, err)
 		require.Equal(t, map[api.Outcome]int{api.OutcomeReachable: 1}, report.Outcomes)
 		require.Len(t, n.times(maple), 5)
@@ -157,17 +163,17 @@ func TestRunWithoutNetworkRecordsNothing(t *testing.T) {
 			}
 			return 200, nil, "", nil
 		}
-		report, err := n.checker().Once(t.Context(), s)
+		report, err := n.checker().Once(t.Context(), s.Store)
 		require.NoError(t, err, "a job that cannot reach anything must not fail")
 		require.Equal(t, 21, report.Unresolved)
 		require.Zero(t, report.Checked())
 		require.Contains(t, report.String(), "21 left to the next run (no host name could be resolved)")
-		totals, err := s.Totals(t.Context())
+		totals, err := s.LinkTotals(t.Context())
 		require.NoError(t, err)
-		require.Zero(t, totals.SucceededAt.UnixMicro(), "an alert depends on it")
+		require.Zero(t, totals.SucceededAt, "an alert depends on it")
 
 		online = true
-		report, err = n.checker().Once(t.Context(), s)
+		report, err = n.checker().Once(t.Context(), s.Store)
 		require.NoError(t, err)
 		require.Equal(t, map[api.Outcome]int{api.OutcomeReachable: 19, api.OutcomeUnreachable: 2}, report.Outcomes,
 			"other names resolve, so the one host has a problem of its own")
@@ -176,23 +182,11 @@ func TestRunWithoutNetworkRecordsNothing(t *testing.T) {
 
 func TestShortDatabaseOutageDoesNotEndRun(t *testing.T) {
 	each(t, func(t *testing.T, n *internet, s *testStore) {
-		report, err := n.checker().Once(t.Context(), &claims{s, 3})
+		s.fails(t, claiming, 3)
+		report, err := n.checker().Once(t.Context(), s.Store)
 		require.NoError(t, err)
 		require.Equal(t, 1, report.Checked())
 	})
-}
-
-// claims fails the first calls of Claim.
-type claims struct {
-	*testStore
-	failures int
-}
-
-func (c *claims) Claim(ctx context.Context, run, slug string, due, now time.Time) (bool, error) {
-	if c.failures--; c.failures >= 0 {
-		return false, errors.New("database unavailable")
-	}
-	return c.testStore.Claim(ctx, run, slug, due, now)
 }
 
 func TestStoppedRunFinishesChecksInProgress(t *testing.T) {
@@ -215,11 +209,11 @@ func TestStoppedRunFinishesChecksInProgress(t *testing.T) {
 			}
 			return 200, nil, "", nil
 		}
-		report, err := n.checker().Once(ctx, s)
+		report, err := n.checker().Once(ctx, s.Store)
 		require.ErrorContains(t, err, "run stopped early: SIGTERM")
 		require.Equal(t, 1, report.Checked())
 
-		report, err = n.checker().Once(t.Context(), s)
+		report, err = n.checker().Once(t.Context(), s.Store)
 		require.NoError(t, err, "the lease must be released")
 		require.Zero(t, report.Lost)
 		require.Equal(t, map[api.Outcome]int{api.OutcomeReachable: 2}, report.Outcomes)
@@ -237,14 +231,14 @@ func TestRunThatLosesItsLeaseSendsNoMoreRequests(t *testing.T) {
 			require.NoError(t, s.db.Exec("UPDATE link_run SET run = 'another', held_until = 4000000000000000").Error)
 		})
 		defer stolen.Stop()
-		_, err := n.checker().Once(t.Context(), s)
+		_, err := n.checker().Once(t.Context(), s.Store)
 		require.ErrorContains(t, err, "lease")
 		for address := range n.requests {
 			for _, at := range n.times(address) {
 				require.Less(t, time.Since(at), 2*time.Minute)
 			}
 		}
-		_, err = n.checker().Once(t.Context(), s)
+		_, err = n.checker().Once(t.Context(), s.Store)
 		require.ErrorIs(t, err, linkcheck.ErrBusy, "it must not release the lease of another run")
 	})
 }
@@ -260,7 +254,7 @@ func TestCrawlDelayIsRespected(t *testing.T) {
 			return 200, nil, "", nil
 		}
 		s.publish(t, many(5, 1)...)
-		report, err := n.checker().Once(t.Context(), s)
+		report, err := n.checker().Once(t.Context(), s.Store)
 		require.NoError(t, err)
 		require.Equal(t, 6, report.Checked())
 		require.GreaterOrEqual(t, report.Duration, 100*time.Second)
@@ -268,7 +262,7 @@ func TestCrawlDelayIsRespected(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		delay = "3600"
 		for left := 4; left >= 0; left-- {
-			report, err = n.checker().Once(t.Context(), s)
+			report, err = n.checker().Once(t.Context(), s.Store)
 			require.NoError(t, err)
 			require.Equal(t, left, report.Deferred, "one link of the host in each run")
 			require.Contains(t, report.String(), map[bool]string{true: "left to the next run",
@@ -290,7 +284,7 @@ func TestOverloadedHostGetsNoMoreRequests(t *testing.T) {
 			}
 			return 429, nil, "", nil
 		}
-		report, err := n.checker().Once(t.Context(), s)
+		report, err := n.checker().Once(t.Context(), s.Store)
 		require.NoError(t, err)
 		require.Equal(t, 4, report.Deferred, "after one 429")
 		require.Equal(t, map[api.Outcome]int{api.OutcomeBlocked: 1, api.OutcomeUnreachable: 1}, report.Outcomes)
@@ -306,7 +300,7 @@ func TestOverloadedHostGetsNoMoreRequests(t *testing.T) {
 			}
 			return 503, http.Header{"Retry-After": {time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)}}, "", nil
 		}
-		_, err = n.checker().Once(t.Context(), s)
+		_, err = n.checker().Once(t.Context(), s.Store)
 		require.NoError(t, err)
 		require.Len(t, n.times(maple), 1, "an hour exceeds the maximum wait")
 		e, _ := s.link(t, "maple")
@@ -326,7 +320,7 @@ func TestRedirectsToBusyHostWait(t *testing.T) {
 			}
 			return 200, nil, "", nil
 		}
-		report, err := n.checker().Once(t.Context(), s)
+		report, err := n.checker().Once(t.Context(), s.Store)
 		require.NoError(t, err)
 		require.Equal(t, map[api.Outcome]int{api.OutcomeNeedsReview: 41}, report.Outcomes)
 	})
@@ -341,7 +335,7 @@ func TestReservedNamesAreNotChecked(t *testing.T) {
 				"https://"+host+"/apply")
 		}
 		s.publish(t, pairs...)
-		report, err := n.checker().Once(t.Context(), s)
+		report, err := n.checker().Once(t.Context(), s.Store)
 		require.NoError(t, err)
 		require.Equal(t, 7, report.Reserved)
 		require.Equal(t, 1, report.Checked())
@@ -349,35 +343,23 @@ func TestReservedNamesAreNotChecked(t *testing.T) {
 	})
 }
 
-// flaky fails the first calls of Record.
-type flaky struct {
-	*testStore
-	failures int
-}
-
-func (f *flaky) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent,
-	cause *api.Cause) error {
-	if f.failures--; f.failures >= 0 {
-		return errors.New("database unavailable")
-	}
-	return f.testStore.Record(ctx, run, now, e, cause)
-}
-
 func TestOutcomeIsRecordedAfterShortDatabaseOutage(t *testing.T) {
 	each(t, func(t *testing.T, n *internet, s *testStore) {
-		report, err := n.checker().Once(t.Context(), &flaky{s, 3})
+		s.fails(t, recording, 3)
+		report, err := n.checker().Once(t.Context(), s.Store)
 		require.NoError(t, err)
 		require.Equal(t, 1, report.Checked())
 
 		time.Sleep(24 * time.Hour)
-		_, err = n.checker().Once(t.Context(), &flaky{s, 1000})
+		s.fails(t, recording+" ", 5) // each attempt
+		_, err = n.checker().Once(t.Context(), s.Store)
 		require.ErrorContains(t, err, "database unavailable")
-		report, err = n.checker().Once(t.Context(), s)
+		report, err = n.checker().Once(t.Context(), s.Store)
 		require.NoError(t, err)
 		require.Equal(t, linkcheck.Report{Outcomes: map[api.Outcome]int{}, Lost: 1}, report)
 		require.Contains(t, report.String(), "1 lost when a run was killed")
 		time.Sleep(24 * time.Hour)
-		report, err = n.checker().Once(t.Context(), s)
+		report, err = n.checker().Once(t.Context(), s.Store)
 		require.NoError(t, err)
 		require.Equal(t, 1, report.Checked())
 	})

@@ -10,43 +10,26 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/history/internal/event"
-	"opportunity.internal/services/history/internal/linkcheck"
 )
 
-// LinkChecks stores the state of link checks. Its methods return problem.Unavailable during an
-// outage of the database.
-type LinkChecks struct {
-	db     *database.DB
-	events *Store
+// Link is the application link of a published listing with the state of its last check.
+type Link struct {
+	Slug    string
+	Address string
+
+	// Of the last check, in microseconds since 1970 UTC; 0 before the first.
+	DueAt      int64
+	ClaimedAt  int64
+	RecordedAt int64 // 0 if the check recorded no event
 }
 
-// NewLinkChecks returns the link checks in db.
-func NewLinkChecks(db *database.DB) LinkChecks { return LinkChecks{db, New(db)} }
-
-// Links implements linkcheck.Store.
-func (s LinkChecks) Links(ctx context.Context) ([]linkcheck.Link, error) {
-	var rows []struct {
-		Slug, Address string
-		DueAt         int64
-		ClaimedAt     int64
-		RecordedAt    int64
-	}
-	err := s.db.WithContext(ctx).Raw(`SELECT l.id AS slug, l.application_url AS address, coalesce(c.due_at, 0) AS due_at,
+// Links returns the links of all published listings.
+func (s *Store) Links(ctx context.Context) (links []Link, err error) {
+	err = s.db.WithContext(ctx).Raw(`SELECT l.id AS slug, l.application_url AS address, coalesce(c.due_at, 0) AS due_at,
 			coalesce(c.claimed_at, 0) AS claimed_at, coalesce(c.recorded_at, 0) AS recorded_at
 		FROM listings l LEFT JOIN link_checks c ON c.slug = l.id
-		WHERE l.published AND l.application_url <> ''`).Scan(&rows).Error
-	if err != nil {
-		return nil, database.Outage(err)
-	}
-	links := make([]linkcheck.Link, len(rows))
-	for i, r := range rows {
-		links[i] = linkcheck.Link{
-			Slug: r.Slug, Address: r.Address, DueAt: database.FromMicros(r.DueAt),
-			ClaimedAt: database.FromMicros(r.ClaimedAt),
-			Recorded:  r.RecordedAt > 0,
-		}
-	}
-	return links, nil
+		WHERE l.published AND l.application_url <> ''`).Scan(&links).Error
+	return links, database.Outage(err)
 }
 
 // minReread is the shortest time between two requests for a page, also if an operator asks.
@@ -54,9 +37,9 @@ const minReread = 10 * time.Minute
 
 // MakeDue makes the pages of a record and its application link due now, except those that were
 // requested in the last minReread. It returns their number.
-func (s LinkChecks) MakeDue(ctx context.Context, slug string, now time.Time) (int, error) {
+func (s *Store) MakeDue(ctx context.Context, slug string, now time.Time) (int, error) {
 	tx := s.db.WithContext(ctx)
-	urls, _, err := recordPages(tx, slug)
+	_, urls, err := citationOf(tx, slug)
 	if err != nil || len(urls) == 0 {
 		return 0, database.Outage(err)
 	}
@@ -73,39 +56,36 @@ func (s LinkChecks) MakeDue(ctx context.Context, slug string, now time.Time) (in
 
 // LinkTotals describes the link checks of all processes.
 type LinkTotals struct {
-	Checks      map[api.Outcome]int64 // recorded checks
-	EndedAt     time.Time             // of the last run; zero if none has ended
-	Duration    time.Duration         // of the last run
-	SucceededAt time.Time             // end of the last run that checked every due link
+	Checks map[api.Outcome]int64 `gorm:"-"` // recorded checks
+
+	// Of the last run, in microseconds (since 1970 UTC); 0 if none has ended.
+	EndedAt     int64
+	Took        int64
+	SucceededAt int64 // of the last run that checked every due link
 }
 
-// Totals returns the totals of the link checker. Each run stores them, because its process ends
+// LinkTotals returns the totals of the link checker. Each run stores them, because its process ends
 // before it can be scraped.
-func (s LinkChecks) Totals(ctx context.Context) (LinkTotals, error) {
+func (s *Store) LinkTotals(ctx context.Context) (totals LinkTotals, err error) {
 	var outcomes []struct {
 		Outcome api.Outcome
 		Checks  int64
 	}
-	if err := s.db.WithContext(ctx).Raw("SELECT outcome, checks FROM link_outcomes").Scan(&outcomes).Error; err != nil {
-		return LinkTotals{}, database.Outage(err)
+	db := s.db.WithContext(ctx)
+	err = db.Raw("SELECT outcome, checks FROM link_outcomes").Scan(&outcomes).Error
+	if err == nil {
+		err = db.Raw("SELECT ended_at, took, succeeded_at FROM link_run WHERE id = 1").Scan(&totals).Error
 	}
-	var last struct{ EndedAt, Took, SucceededAt int64 }
-	if err := s.db.WithContext(ctx).Raw("SELECT ended_at, took, succeeded_at FROM link_run WHERE id = 1").Scan(&last).
-		Error; err != nil {
-		return LinkTotals{}, database.Outage(err)
-	}
-	totals := LinkTotals{Checks: map[api.Outcome]int64{}, Duration: time.Duration(last.Took) * time.Microsecond}
+	totals.Checks = map[api.Outcome]int64{}
 	for _, o := range outcomes {
 		totals.Checks[o.Outcome] = o.Checks
 	}
-	if last.EndedAt > 0 {
-		totals.EndedAt, totals.SucceededAt = database.FromMicros(last.EndedAt), database.FromMicros(last.SucceededAt)
-	}
-	return totals, nil
+	return totals, database.Outage(err)
 }
 
-// Claim implements linkcheck.Store.
-func (s LinkChecks) Claim(ctx context.Context, run, slug string, due, now time.Time) (ok bool, err error) {
+// ClaimLink claims the check of slug that was due at due. ok is false if it is already claimed or if
+// run does not hold the lease.
+func (s *Store) ClaimLink(ctx context.Context, run, slug string, due, now time.Time) (ok bool, err error) {
 	done := s.db.WithContext(ctx).Exec(`INSERT INTO link_checks (slug, due_at, run, claimed_at, recorded_at)
 		SELECT CAST(? AS text), CAST(? AS bigint), run, CAST(? AS bigint), 0 FROM link_run WHERE id = 1 AND run = ?
 		ON CONFLICT (slug) DO UPDATE SET due_at = excluded.due_at, run = excluded.run,
@@ -115,8 +95,8 @@ func (s LinkChecks) Claim(ctx context.Context, run, slug string, due, now time.T
 	return done.RowsAffected == 1, database.Outage(done.Error)
 }
 
-// Release implements linkcheck.Store.
-func (s LinkChecks) Release(ctx context.Context, run, slug string) error {
+// ReleaseLink undoes a claim of run, so that the link is due again.
+func (s *Store) ReleaseLink(ctx context.Context, run, slug string) error {
 	return database.Outage(s.db.WithContext(ctx).
 		Exec("UPDATE link_checks SET due_at = 0, claimed_at = 0 WHERE slug = ? AND run = ? AND recorded_at = 0", slug,
 			run).Error)
@@ -124,16 +104,20 @@ func (s LinkChecks) Release(ctx context.Context, run, slug string) error {
 
 var errNoClaim = errors.New("link is not claimed by this run")
 
-// Record implements linkcheck.Store.
-func (s LinkChecks) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent,
+// LinkActor is the actor of the events of the link checker.
+const LinkActor = "link-check"
+
+// RecordCheck appends the event of a claimed link with the cause of the outcome needs-review, if it
+// has one. It returns an error if run does not hold the claim.
+func (s *Store) RecordCheck(ctx context.Context, run string, now time.Time, e api.VerificationEvent,
 	cause *api.Cause) error {
 	r, err := event.New(e)
 	if err != nil {
 		return err
 	}
-	r.Actor, r.RecordedAt = linkcheck.Actor, database.Micros(now)
+	r.Actor, r.RecordedAt = LinkActor, database.Micros(now)
 	appended := 0
-	err = s.events.exclusively(ctx, appendTimeout, func(tx *gorm.DB, next int64) (int64, error) {
+	err = s.exclusively(ctx, appendTimeout, func(tx *gorm.DB, next int64) (int64, error) {
 		done := tx.Exec(`UPDATE link_checks SET recorded_at = ?
 			WHERE slug = ? AND run = ? AND recorded_at = 0 AND due_at > 0`, r.RecordedAt, e.Slug, run)
 		if done.Error == nil && done.RowsAffected != 1 {
@@ -146,35 +130,37 @@ func (s LinkChecks) Record(ctx context.Context, run string, now time.Time, e api
 			e.Outcome).Error; err != nil {
 			return next, err
 		}
-		added, _, _, err := appendTo(tx, []string{r.Slug},
-			map[string][]proposed{r.Slug: {{Record: r, evidence: api.Evidence{Cause: cause}}}}, next)
+		added, _, _, err := appendTo(tx, []proposed{{Record: r, evidence: api.Evidence{Cause: cause}}}, next)
 		appended = len(added)
 		return next + int64(appended), err
 	})
 	if err == nil {
-		s.events.appended.Add(int64(appended))
+		s.appended.Add(int64(appended))
 	}
 	return err
 }
 
-// Acquire implements linkcheck.Store.
-func (s LinkChecks) Acquire(ctx context.Context, run string, now, until time.Time) (ok bool, err error) {
+// AcquireRun takes the lease of the link checker, which limits all replicas together to one run at a
+// time, until the given time. ok is false if another run holds it at now. The clocks of the callers
+// must differ by less than the length of the lease.
+func (s *Store) AcquireRun(ctx context.Context, run string, now, until time.Time) (ok bool, err error) {
 	done := s.db.WithContext(ctx).Exec("UPDATE link_run SET run = ?, held_until = ? WHERE id = 1 AND held_until <= ?",
 		run, database.Micros(until), database.Micros(now))
 	return done.RowsAffected == 1, database.Outage(done.Error)
 }
 
-// Renew implements linkcheck.Store.
-func (s LinkChecks) Renew(ctx context.Context, run string, until time.Time) (ok bool, err error) {
+// RenewRun extends the lease. ok is false if run no longer holds it.
+func (s *Store) RenewRun(ctx context.Context, run string, until time.Time) (ok bool, err error) {
 	done := s.db.WithContext(ctx).Exec("UPDATE link_run SET held_until = ? WHERE id = 1 AND run = ?",
 		database.Micros(until), run)
 	return done.RowsAffected == 1, database.Outage(done.Error)
 }
 
-// End implements linkcheck.Store.
-func (s LinkChecks) End(ctx context.Context, run string, now time.Time, duration time.Duration, complete bool) error {
+// EndRun releases the lease and stores the run's time and duration. complete is false if the run
+// stopped early.
+func (s *Store) EndRun(ctx context.Context, run string, now time.Time, took time.Duration, complete bool) error {
 	return database.Outage(s.db.WithContext(ctx).Exec(`UPDATE link_run
 		SET run = '', held_until = 0, ended_at = ?, took = ?,
 			succeeded_at = CASE WHEN ? THEN ? ELSE succeeded_at END WHERE id = 1 AND run = ?`,
-		database.Micros(now), duration.Microseconds(), complete, database.Micros(now), run).Error)
+		database.Micros(now), took.Microseconds(), complete, database.Micros(now), run).Error)
 }

@@ -11,24 +11,23 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/eventfile"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/history/internal/linkcheck"
 	"opportunity.internal/services/history/internal/store"
 )
 
 func TestLinkIsClaimedAndRecordedOnceADay(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		s.publish(t, "a", "b")
-		ctx, due, links := t.Context(), recorded, store.NewLinkChecks(s.db)
+		ctx, due := t.Context(), recorded
 		claim := func(run string, due time.Time) bool {
 			t.Helper()
-			ok, err := links.Claim(ctx, run, "a", due, recorded)
+			ok, err := s.ClaimLink(ctx, run, "a", due, recorded)
 			require.NoError(t, err)
 			return ok
 		}
-		ok, err := links.Acquire(ctx, "one", recorded, recorded.Add(time.Minute))
+		ok, err := s.AcquireRun(ctx, "one", recorded, recorded.Add(time.Minute))
 		require.NoError(t, err)
 		require.True(t, ok)
-		ok, err = links.Acquire(ctx, "two", recorded.Add(59*time.Second), recorded.Add(time.Hour))
+		ok, err = s.AcquireRun(ctx, "two", recorded.Add(59*time.Second), recorded.Add(time.Hour))
 		require.NoError(t, err)
 		require.False(t, ok, "only one run may hold the lease")
 		require.False(t, claim("two", due), "a claim needs the lease")
@@ -36,60 +35,59 @@ func TestLinkIsClaimedAndRecordedOnceADay(t *testing.T) {
 		require.False(t, claim("one", due), "a claim is permanent")
 		require.False(t, claim("one", due.Add(-24*time.Hour)))
 
-		ok, err = links.Acquire(ctx, "two", recorded.Add(time.Minute), recorded.Add(time.Hour))
+		ok, err = s.AcquireRun(ctx, "two", recorded.Add(time.Minute), recorded.Add(time.Hour))
 		require.NoError(t, err)
 		require.True(t, ok, "an expired lease must be available")
-		ok, err = links.Renew(ctx, "one", recorded.Add(2*time.Hour))
+		ok, err = s.RenewRun(ctx, "one", recorded.Add(2*time.Hour))
 		require.NoError(t, err)
 		require.False(t, ok)
-		require.NoError(t, links.End(ctx, "one", recorded, time.Second, true),
+		require.NoError(t, s.EndRun(ctx, "one", recorded, time.Second, true),
 			"End must not release the lease of another run")
-		ok, err = links.Renew(ctx, "two", recorded.Add(2*time.Hour))
+		ok, err = s.RenewRun(ctx, "two", recorded.Add(2*time.Hour))
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.False(t, claim("two", due), "the claim of a dead run must stay")
 
 		e := link("a", 1, api.OutcomeReachable)
-		require.Error(t, links.Record(ctx, "two", recorded, e, nil), "the claim belongs to another run")
-		require.NoError(t, links.Record(ctx, "one", recorded, e, nil), "the run that holds the claim may record late")
-		require.Error(t, links.Record(ctx, "one", recorded, link("a", 2, api.OutcomeClosed), nil),
+		require.Error(t, s.RecordCheck(ctx, "two", recorded, e, nil), "the claim belongs to another run")
+		require.NoError(t, s.RecordCheck(ctx, "one", recorded, e, nil), "the run that holds the claim may record late")
+		require.Error(t, s.RecordCheck(ctx, "one", recorded, link("a", 2, api.OutcomeClosed), nil),
 			"a claim yields one event")
 		require.Len(t, s.events(t, "a"), 1)
 
 		require.True(t, claim("two", due.Add(24*time.Hour)), "a new claim is possible the next day")
-		require.NoError(t, links.Release(ctx, "two", "a"))
-		require.Error(t, links.Record(ctx, "two", recorded, link("a", 3, api.OutcomeClosed), nil),
+		require.NoError(t, s.ReleaseLink(ctx, "two", "a"))
+		require.Error(t, s.RecordCheck(ctx, "two", recorded, link("a", 3, api.OutcomeClosed), nil),
 			"a released link is not claimed")
 		require.True(t, claim("two", due.Add(24*time.Hour)))
-		require.NoError(t, links.Record(ctx, "two", recorded, link("a", 4, api.OutcomeClosed), nil))
-		require.NoError(t, links.Release(ctx, "two", "a"), "release after recording must change nothing")
+		require.NoError(t, s.RecordCheck(ctx, "two", recorded, link("a", 4, api.OutcomeClosed), nil))
+		require.NoError(t, s.ReleaseLink(ctx, "two", "a"), "release after recording must change nothing")
 		require.False(t, claim("two", due.Add(24*time.Hour)))
 
-		all, err := links.Links(ctx)
+		all, err := s.Links(ctx)
 		require.NoError(t, err)
-		require.ElementsMatch(t, []linkcheck.Link{
-			{Slug: "a", Address: "https://a.example", DueAt: due.Add(24 * time.Hour), ClaimedAt: recorded,
-				Recorded: true},
-			{Slug: "b", Address: "https://a.example", DueAt: time.Unix(0, 0).UTC(), ClaimedAt: time.Unix(0, 0).UTC()},
+		require.ElementsMatch(t, []store.Link{
+			{Slug: "a", Address: "https://a.example", DueAt: due.Add(24 * time.Hour).UnixMicro(),
+				ClaimedAt: recorded.UnixMicro(), RecordedAt: recorded.UnixMicro()},
+			{Slug: "b", Address: "https://a.example"},
 		}, all)
-		require.Equal(t, linkcheck.Actor, s.actorOf(t, "a"))
+		require.Equal(t, store.LinkActor, s.actorOf(t, "a"))
 	})
 }
 
 func TestReviewAnswersStoredCause(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		s.publish(t, "a")
-		links := store.NewLinkChecks(s.db)
-		ok, err := links.Acquire(t.Context(), "one", recorded, recorded.Add(time.Hour))
+		ok, err := s.AcquireRun(t.Context(), "one", recorded, recorded.Add(time.Hour))
 		require.NoError(t, err)
 		require.True(t, ok)
 		check := func(hours int, text string) {
 			t.Helper()
-			ok, err := links.Claim(t.Context(), "one", "a", recorded.Add(time.Duration(hours)*time.Hour), recorded)
+			ok, err := s.ClaimLink(t.Context(), "one", "a", recorded.Add(time.Duration(hours)*time.Hour), recorded)
 			require.NoError(t, err)
 			require.True(t, ok)
 			cause := &api.Cause{Text: text, Status: api.ApplicationClosed}
-			require.NoError(t, links.Record(t.Context(), "one", recorded, link("a", hours, api.OutcomeNeedsReview),
+			require.NoError(t, s.RecordCheck(t.Context(), "one", recorded, link("a", hours, api.OutcomeNeedsReview),
 				cause))
 		}
 		review := func(hours int) {
@@ -123,17 +121,16 @@ func TestServingRoleCanCheckLinks(t *testing.T) {
 	require.NoError(t, database.Migrate(t.Context(), cfg, silent(t), store.Migrations))
 	s := open(t, asRole)
 	s.publish(t, "a")
-	links := store.NewLinkChecks(s.db)
-	ok, err := links.Acquire(t.Context(), "one", recorded, recorded.Add(time.Minute))
+	ok, err := s.AcquireRun(t.Context(), "one", recorded, recorded.Add(time.Minute))
 	require.NoError(t, err)
 	require.True(t, ok)
-	ok, err = links.Claim(t.Context(), "one", "a", recorded, recorded)
+	ok, err = s.ClaimLink(t.Context(), "one", "a", recorded, recorded)
 	require.NoError(t, err)
 	require.True(t, ok)
-	require.NoError(t, links.Record(t.Context(), "one", recorded, link("a", 1, api.OutcomeReachable), nil))
+	require.NoError(t, s.RecordCheck(t.Context(), "one", recorded, link("a", 1, api.OutcomeReachable), nil))
 	s.read(t, recorded, payPage, api.OutcomeReachable, "text")
 	s.appendLine(t, recorded, quoted("a", recorded, api.Quote{SourceURL: payPage, Exact: "text"}))
 	require.Equal(t, map[api.Finding]int{api.QuotePresent: 1}, s.find(t, recorded))
-	require.NoError(t, links.PrunePages(t.Context(), recorded.Add(time.Hour)))
-	require.NoError(t, links.End(t.Context(), "one", recorded, time.Second, true))
+	require.NoError(t, s.PrunePages(t.Context(), recorded.Add(time.Hour)))
+	require.NoError(t, s.EndRun(t.Context(), "one", recorded, time.Second, true))
 }

@@ -61,13 +61,13 @@ func (s Listings) Cursor(ctx context.Context) (feed.Cursor, error) {
 
 // StartOver implements feed.Store. The listings stay until the catalog's replace them: their
 // sequence is 0, which no change has.
-func (s Listings) StartOver(ctx context.Context, from feed.Cursor) error {
-	return s.move(ctx, from, feed.Start, "UPDATE listings SET sequence = 0")
+func (s Listings) StartOver(ctx context.Context, from, to feed.Cursor) error {
+	return s.move(ctx, from, to, "UPDATE listings SET sequence = 0")
 }
 
 // Prune implements feed.Store. It deletes the listings that the catalog no longer has.
-func (s Listings) Prune(ctx context.Context, at feed.Cursor) error {
-	return s.move(ctx, at, at.Pruned(), "DELETE FROM listings WHERE sequence = 0")
+func (s Listings) Prune(ctx context.Context, from, to feed.Cursor) error {
+	return s.move(ctx, from, to, "DELETE FROM listings WHERE sequence = 0")
 }
 
 // move moves the cursor and executes a statement, unless the cursor is no longer from.

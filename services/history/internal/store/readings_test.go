@@ -16,9 +16,6 @@ import (
 	"opportunity.internal/pkg/eventfile"
 	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/history/internal/event"
-	"opportunity.internal/services/history/internal/linkcheck"
-	"opportunity.internal/services/history/internal/pagetext"
 	"opportunity.internal/services/history/internal/store"
 )
 
@@ -58,18 +55,18 @@ func (s testStore) appendLine(t testing.TB, now time.Time, l eventfile.Line) {
 // read stores the text of a page, or the failure to read it if outcome is not reachable.
 func (s testStore) read(t testing.TB, at time.Time, url string, outcome api.Outcome, text string) {
 	t.Helper()
-	r := linkcheck.Reading{URL: url, ReadAt: at, Outcome: outcome}
+	r := store.Reading{URL: url, ReadAt: at, Outcome: outcome}
 	if outcome == api.OutcomeReachable {
-		r.Page = &pagetext.Page{Text: text}
+		r.Text = &text
 	} else {
 		r.Note = text
 	}
-	require.NoError(t, store.NewLinkChecks(s.db).SavePage(t.Context(), r))
+	require.NoError(t, s.SavePage(t.Context(), r))
 }
 
 func (s testStore) find(t testing.TB, since time.Time) map[api.Finding]int {
 	t.Helper()
-	found, err := store.NewLinkChecks(s.db).FindQuotes(t.Context(), since)
+	found, err := s.FindQuotes(t.Context(), since)
 	require.NoError(t, err)
 	return found
 }
@@ -85,12 +82,12 @@ func TestPagesToRead(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		pages := func() map[string]time.Time {
 			t.Helper()
-			all, err := store.NewLinkChecks(s.db).Pages(t.Context())
+			all, err := s.PagesToRead(t.Context())
 			require.NoError(t, err)
 			found := map[string]time.Time{}
 			for _, p := range all {
 				require.NotContains(t, found, p.URL, "a page is read once for all listings that cite it")
-				found[p.URL] = p.ReadAt
+				found[p.URL] = time.UnixMicro(p.ReadAt).UTC()
 			}
 			return found
 		}
@@ -99,7 +96,8 @@ func TestPagesToRead(t *testing.T) {
 		s.list(t, 3, "candidate", false, "https://oak.works/apply", "https://oak.works")
 		s.appendLine(t, recorded, quoted("reviewed", recorded.Add(-time.Hour),
 			api.Quote{SourceURL: faqPage, Exact: "a"}, api.Quote{SourceURL: "https://maple.works/apply", Exact: "b"}))
-		never := map[string]time.Time{faqPage: {}, "https://oak.works/apply": {}, "https://oak.works": {}}
+		epoch := time.Unix(0, 0).UTC()
+		never := map[string]time.Time{faqPage: epoch, "https://oak.works/apply": epoch, "https://oak.works": epoch}
 		require.Equal(t, never, pages(), "the link check reads application pages of published listings")
 
 		s.read(t, recorded, faqPage, api.OutcomeReachable, "text")
@@ -110,51 +108,6 @@ func TestPagesToRead(t *testing.T) {
 		s.list(t, 4, "candidate", true, "https://oak.works/apply", "https://oak.works")
 		s.read(t, recorded, "https://oak.works", api.OutcomeReachable, "text")
 		require.Equal(t, map[string]time.Time{faqPage: recorded}, pages())
-	})
-}
-
-func TestPagesFollowTheReviewBeforeAnUndoneOne(t *testing.T) {
-	onBoth(t, func(t *testing.T, s testStore) {
-		apply := "https://maple.works/apply"
-		s.list(t, 1, "a", true, apply)
-		s.read(t, recorded.Add(-time.Hour), payPage, api.OutcomeReachable, "The pay then.")
-		s.read(t, recorded.Add(-time.Hour), faqPage, api.OutcomeReachable, "The answers then.")
-		known := func() (cited []linkcheck.Page, texts api.PageTexts, quotes []api.Quote) {
-			t.Helper()
-			cited, err := store.NewLinkChecks(s.db).Pages(t.Context())
-			require.NoError(t, err)
-			texts, err = s.PageTexts(t.Context(), "a")
-			require.NoError(t, err)
-			_, state, err := s.RecordHistory(t.Context(), "a", "")
-			require.NoError(t, err)
-			r, found, err := s.Record(t.Context(), state.LatestEvidence)
-			require.NoError(t, err)
-			require.True(t, found)
-			evidence, err := r.Private()
-			require.NoError(t, err)
-			return cited, texts, evidence.Quotes
-		}
-		s.appendLine(t, recorded, quoted("a", recorded, api.Quote{SourceURL: payPage, Exact: "The pay"}))
-		cited, texts, quotes := known()
-
-		now := recorded.Add(time.Hour)
-		done, err := s.Review(t.Context(), now, event.Proposal{Actor: "ada",
-			Line: quoted("a", now, api.Quote{SourceURL: faqPage, Exact: "The answers"})})
-		require.NoError(t, err)
-		changed, _, _ := known()
-		require.NotEqual(t, cited, changed)
-
-		undo := api.VerificationEvent{Slug: "a", CheckedAt: now.Add(time.Hour), CheckType: api.FactualReview,
-			Outcome: api.OutcomeNeedsReview, SourceURLs: []string{}}
-		_, err = s.Review(t.Context(), now.Add(time.Hour),
-			event.Proposal{Actor: "ada", Line: lines(undo)[0], Undoes: done.Record.ID})
-		require.NoError(t, err)
-		afterCited, afterTexts, afterQuotes := known()
-		require.Equal(t, cited, afterCited)
-		require.Equal(t, texts, afterTexts)
-		require.Equal(t, quotes, afterQuotes)
-		require.Len(t, s.events(t, "a"), 3)
-		s.intact(t)
 	})
 }
 
@@ -261,22 +214,6 @@ func TestReviewCapturesTextsOfTheLastDays(t *testing.T) {
 	})
 }
 
-func TestMovedQuoteHasItsNewSurroundings(t *testing.T) {
-	onBoth(t, func(t *testing.T, s testStore) {
-		s.list(t, 1, "a", true, "https://maple.works/apply", payPage)
-		s.read(t, recorded, payPage, api.OutcomeReachable, "New: we pay up to $20 per hour.")
-		old := api.Quote{Fact: "pay", SourceURL: payPage, Exact: "$20 per hour", Prefix: "We pay ", Suffix: "."}
-		two := api.Quote{Fact: "pay", SourceURL: payPage, Exact: "New"}
-		found, err := s.Readings(t.Context(), []api.Quote{old, two})
-		require.NoError(t, err)
-		require.Equal(t, []api.Finding{api.QuoteMoved, api.QuotePresent},
-			[]api.Finding{found[0].Finding, found[1].Finding}, "each quote of a page is looked for")
-		again, err := s.Readings(t.Context(), []api.Quote{*found[0].Moved})
-		require.NoError(t, err)
-		require.Equal(t, api.QuotePresent, again[0].Finding)
-	})
-}
-
 func TestQuotesAreFoundOnTextsOfAnyAge(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		s.read(t, recorded, payPage, api.OutcomeReachable, "We pay \"$20\" per hour.")
@@ -322,25 +259,6 @@ func TestNearestSentenceIsSuggestedForAMissingQuote(t *testing.T) {
 	})
 }
 
-func TestSuggestionsSkipQuotedFacts(t *testing.T) {
-	onBoth(t, func(t *testing.T, s testStore) {
-		s.list(t, 1, "a", false, "https://maple.works/apply", faqPage)
-		s.read(t, recorded, faqPage, api.OutcomeReachable, "No experience required. Contributors earn $15 per hour.")
-		facts := func(quotes ...api.Quote) (facts []string) {
-			t.Helper()
-			found, err := s.Suggestions(t.Context(), "a", quotes, nil)
-			require.NoError(t, err)
-			for _, q := range found {
-				require.Equal(t, faqPage, q.SourceURL)
-				facts = append(facts, q.Fact)
-			}
-			return facts
-		}
-		require.Contains(t, facts(), "pay")
-		require.NotContains(t, facts(api.Quote{Fact: "pay"}), "pay")
-	})
-}
-
 func TestOldTextsAreDeleted(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		count := func(table string) (n int) {
@@ -356,7 +274,7 @@ func TestOldTextsAreDeleted(t *testing.T) {
 		require.Equal(t, 2, count("page_texts"), "the text of an earlier review stays")
 		prune := func(before time.Time) {
 			t.Helper()
-			require.NoError(t, store.NewLinkChecks(s.db).PrunePages(t.Context(), before))
+			require.NoError(t, s.PrunePages(t.Context(), before))
 		}
 		prune(recorded)
 		require.Equal(t, []int{2, 2}, []int{count("page_texts"), count("pages")})

@@ -22,17 +22,17 @@ func (r Report) Print(out io.Writer) error {
 		if i == 0 {
 			b.WriteString("mismatches in sequence order:\n")
 		}
-		var where []string
+		fmt.Fprintf(&b, "  %s", f.Kind)
 		if f.Sequence != 0 {
-			where = append(where, fmt.Sprintf("sequence %d", f.Sequence))
+			fmt.Fprintf(&b, ", sequence %d", f.Sequence)
 		}
 		if f.Slug != "" {
-			where = append(where, "listing "+f.Slug)
+			fmt.Fprintf(&b, ", listing %s", f.Slug)
 		}
 		if f.ID != "" {
-			where = append(where, "event "+f.ID)
+			fmt.Fprintf(&b, ", event %s", f.ID)
 		}
-		fmt.Fprintf(&b, "  %s: %s\n", strings.Join(append([]string{string(f.Kind)}, where...), ", "), f.Message)
+		fmt.Fprintf(&b, ": %s\n", f.Message)
 	}
 	if r.Omitted > 0 {
 		fmt.Fprintf(&b, "  and %d more\n", r.Omitted)

@@ -69,15 +69,15 @@ type Saved struct {
 // summary, and keeps neither events nor listings in memory. It returns an error only if the store
 // does.
 func Run(ctx context.Context, s *store.Store, keys checkpoint.Keys, saved []Saved, lost []Finding) (Report, error) {
-	v := &verifier{store: s, keys: keys, next: 1, tileAt: -1, unmatched: -1}
+	v := &verifier{Store: s, keys: keys, next: 1, tileAt: -1, unmatched: -1}
 	v.report.Findings = []Finding{}
 	for _, f := range lost {
-		v.add(f)
+		v.add(f, "%s", f.Message)
 	}
 	for _, text := range saved {
 		c, err := keys.Open(text.Note)
 		if err != nil {
-			v.addFinding(Checkpointed, 0, "%s: %v", text.Name, err)
+			v.add(Finding{Kind: Checkpointed}, "%s: %v", text.Name, err)
 			continue
 		}
 		v.saved = append(v.saved, claim{Checkpoint: c, file: text.Name})
@@ -100,7 +100,8 @@ type claim struct {
 }
 
 type verifier struct {
-	store  *store.Store
+	*store.Store
+
 	keys   checkpoint.Keys
 	saved  []claim
 	report Report
@@ -117,38 +118,30 @@ type verifier struct {
 	broken    bool    // the tree lacks a leaf or has a wrong one: nothing more can be compared with it
 	matched   int64   // size of the last stored checkpoint that matches the tree
 	kept      int64   // size of the last saved checkpoint that matches the tree
-	resigned  bool    // an older checkpoint contradicts the newest one
 	damaged   int64   // events up to the end of the last tile that does not match
 	unmatched int64   // index of the first event without a matching tile or a later matching checkpoint; -1: none
 }
 
 func (v *verifier) findNewest(ctx context.Context) error {
 	for below := int64(math.MaxInt64); ; {
-		stored, err := v.store.NewestCheckpoint(ctx, "", below)
+		stored, err := v.NewestCheckpoint(ctx, "", below)
 		if err != nil || stored.Size == 0 {
 			return err
 		}
 		if c, err := v.keys.Verified(stored); err == nil {
 			v.newest = c
-			v.hashes = torchwood.TileHashReaderWithContext(ctx, c.Tree, tileReader{v.store, &v.outage})
+			v.hashes = torchwood.TileHashReaderWithContext(ctx, c.Tree, v)
 			return nil
 		}
 		below = stored.Size
 	}
 }
 
-// tileReader reads tiles. It stores an error that does not come from their content in outage.
-type tileReader struct {
-	*store.Store
-
-	outage *error
-}
-
-// ReadTiles implements torchwood.TileReader.
-func (t tileReader) ReadTiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error) {
-	hashes, err := t.Store.ReadTiles(ctx, tiles)
+// ReadTiles implements torchwood.TileReader. It remembers an error that does not come from the tiles.
+func (v *verifier) ReadTiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error) {
+	hashes, err := v.Store.ReadTiles(ctx, tiles)
 	if err != nil && !errors.Is(err, store.ErrNoTile) {
-		*t.outage = err
+		v.outage = err
 	}
 	return hashes, err
 }
@@ -157,7 +150,7 @@ const pageSize = 1000 // events, and checkpoints after the last event, that are 
 
 func (v *verifier) walk(ctx context.Context) error {
 	for after := int64(math.MinInt64); ; {
-		records, err := v.store.Records(ctx, after, pageSize)
+		records, err := v.Records(ctx, after, pageSize)
 		if err != nil {
 			return err
 		}
@@ -185,7 +178,7 @@ func (v *verifier) walk(ctx context.Context) error {
 
 // readClaims sets the claims to those with a size above after and up to upTo.
 func (v *verifier) readClaims(ctx context.Context, after, upTo int64, limit int) error {
-	stored, err := v.store.Checkpoints(ctx, after, upTo, limit)
+	stored, err := v.Checkpoints(ctx, after, upTo, limit)
 	if err != nil {
 		return err
 	}
@@ -197,7 +190,7 @@ func (v *verifier) readClaims(ctx context.Context, after, upTo int64, limit int)
 	v.claims = nil
 	for i, c := range claims {
 		if errs[i] != nil {
-			v.addFinding(Checkpointed, 0, "%v", errs[i])
+			v.add(Finding{Kind: Checkpointed}, "%v", errs[i])
 			continue
 		}
 		v.report.Checkpoints++
@@ -228,7 +221,7 @@ func inParallel(n int, do func(i int)) {
 
 // end reports missing events after the last one, and missing checkpoints.
 func (v *verifier) end(ctx context.Context) error {
-	last, err := v.store.LastSequence(ctx)
+	last, err := v.LastSequence(ctx)
 	if err != nil {
 		return err
 	}
@@ -238,9 +231,9 @@ func (v *verifier) end(ctx context.Context) error {
 	}
 	v.skip(last)
 	number, width := v.newest.N/torchwood.TileWidth, int(v.newest.N%torchwood.TileWidth)+1
-	_, err = v.store.ReadTiles(ctx, []tlog.Tile{{H: torchwood.TileHeight, N: number, W: width}})
+	_, err = v.Store.ReadTiles(ctx, []tlog.Tile{{H: torchwood.TileHeight, N: number, W: width}})
 	if err == nil {
-		v.addFinding(Checkpointed, 0,
+		v.add(Finding{Kind: Checkpointed},
 			"the log has tiles of events that no valid checkpoint covers: checkpoints above %d events are missing",
 			v.newest.N)
 	}
@@ -255,7 +248,7 @@ func (v *verifier) skip(to int64) {
 	if to < v.next {
 		return
 	}
-	v.addFinding(Missing, v.next, "events %d to %d are missing", v.next, to)
+	v.add(Finding{Kind: Missing, Sequence: v.next}, "events %d to %d are missing", v.next, to)
 	for ; v.next <= min(to, v.newest.N); v.next++ {
 		v.grow(v.logged(v.next - 1))
 	}
@@ -266,11 +259,9 @@ func (v *verifier) skip(to int64) {
 // addEvent compares the next event with the log. leaf is nil if the event contradicts itself.
 func (v *verifier) addEvent(r *event.Record, leaf []byte) {
 	v.report.Events++
-	wrong := func(message string, args ...any) {
-		v.add(Finding{Event, r.Sequence, r.ID, r.Slug, fmt.Sprintf(message, args...)})
-	}
+	at := Finding{Kind: Event, Sequence: r.Sequence, ID: r.ID, Slug: r.Slug}
 	if r.Sequence < 1 {
-		wrong("got sequence %d, want 1 or more", r.Sequence)
+		v.add(at, "got sequence %d, want 1 or more", r.Sequence)
 		return
 	}
 	v.skip(r.Sequence - 1)
@@ -279,9 +270,9 @@ func (v *verifier) addEvent(r *event.Record, leaf []byte) {
 	recorded, logged := v.logged(r.Sequence - 1)
 	switch {
 	case leaf == nil:
-		wrong("event %s was changed: its content, its author or its time does not match its hashes", r.ID)
+		v.add(at, "event %s was changed: its content, its author or its time does not match its hashes", r.ID)
 	case logged && own != recorded:
-		wrong("event %s differs from the one that the log recorded in its place", r.ID)
+		v.add(at, "event %s differs from the one that the log recorded in its place", r.ID)
 	}
 	if logged {
 		own = recorded
@@ -307,7 +298,7 @@ func (v *verifier) logged(index int64) (leaf tlog.Hash, ok bool) {
 			if v.unmatched < 0 {
 				v.unmatched = first
 			}
-			v.addFinding(Checkpointed, 0, "the stored tiles of the events %d to %d do not match the newest checkpoint",
+			v.add(Finding{Kind: Checkpointed}, "the stored tiles of the events %d to %d do not match the newest checkpoint",
 				first+1, v.damaged)
 		}
 	}
@@ -337,8 +328,8 @@ func (v *verifier) compare(c claim) {
 	case c.file != "" && same:
 		v.kept = c.N
 	case c.file != "":
-		v.addFinding(Event, v.kept+1, "some of the events %d to %d differ from those of the checkpoint in %s", v.kept+1,
-			c.N, c.file)
+		v.add(Finding{Kind: Event, Sequence: v.kept + 1},
+			"some of the events %d to %d differ from those of the checkpoint in %s", v.kept+1, c.N, c.file)
 	case same:
 		v.matched = c.N
 		if v.damaged <= c.N {
@@ -346,14 +337,13 @@ func (v *verifier) compare(c claim) {
 		}
 	case v.unmatched >= 0:
 		from := max(v.unmatched, v.matched) + 1
-		v.addFinding(Event, from, "some of the events %d to %d were changed together with the tiles of the log", from,
-			min(v.damaged, c.N))
+		v.add(Finding{Kind: Event, Sequence: from},
+			"some of the events %d to %d were changed together with the tiles of the log", from, min(v.damaged, c.N))
 		v.broken = true
-	case !v.resigned:
-		v.addFinding(Checkpointed, 0,
+	default:
+		v.add(Finding{Kind: Checkpointed},
 			"the log has signed two histories of its first %d events: a checkpoint of %s contradicts the newest one",
 			c.N, time.UnixMicro(c.madeAt).UTC().Format(time.DateOnly))
-		v.resigned = true
 	}
 }
 
@@ -383,17 +373,17 @@ func (t *tree) root() tlog.Hash {
 
 // summaries compares the summary of each listing with its events.
 func (v *verifier) summaries(ctx context.Context) error {
-	listings, missing, err := v.store.Listings(ctx)
+	listings, missing, err := v.Listings(ctx)
 	if err != nil {
 		return err
 	}
 	v.report.Listings = listings
 	for _, slug := range missing {
-		v.add(Finding{Kind: Summarized, Slug: slug, Message: "the summary of the events of " + slug + " is missing"})
+		v.add(Finding{Kind: Summarized, Slug: slug}, "the summary of the events of %s is missing", slug)
 	}
 	const maxEvents = 5000 // in memory, unless one listing has more
 	for after := ""; ; {
-		page, err := v.store.StoredSummaries(ctx, after, maxEvents)
+		page, err := v.StoredSummaries(ctx, after, maxEvents)
 		if err != nil || len(page) == 0 {
 			return err
 		}
@@ -402,9 +392,9 @@ func (v *verifier) summaries(ctx context.Context) error {
 		inParallel(len(page), func(i int) { match[i] = matches(page[i]) })
 		for i, s := range page {
 			if !match[i] {
-				v.add(Finding{Kind: Summarized, Slug: s.Slug, Message: fmt.Sprintf(
+				v.add(Finding{Kind: Summarized, Slug: s.Slug},
 					"the summary of %s, of %d events up to sequence %d, does not match its %d events", s.Slug, s.Events,
-					s.Sequence, len(s.Records))})
+					s.Sequence, len(s.Records))
 			}
 		}
 	}
@@ -422,13 +412,9 @@ func matches(s store.StoredSummary) bool {
 	return err == nil && s.Summary == string(derived)
 }
 
-// addFinding adds a finding about the event with a sequence, or about none for 0.
-func (v *verifier) addFinding(kind Kind, sequence int64, message string, args ...any) {
-	v.add(Finding{Kind: kind, Sequence: sequence, Message: fmt.Sprintf(message, args...)})
-}
-
-// add inserts a finding by its sequence, behind those without a greater one.
-func (v *verifier) add(f Finding) {
+// add inserts a finding with a message by its sequence, behind those without a greater one.
+func (v *verifier) add(f Finding, message string, args ...any) {
+	f.Message = fmt.Sprintf(message, args...)
 	found := v.report.Findings
 	at := len(found)
 	for at > 0 && f.Sequence != 0 && (found[at-1].Sequence == 0 || found[at-1].Sequence > f.Sequence) {

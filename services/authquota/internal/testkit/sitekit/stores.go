@@ -88,16 +88,16 @@ func (s *Stores) Open(t testing.TB) testkit.DB {
 	return testkit.Open(t, s.Database, s.clock)
 }
 
-// Mail is a mail written to a file.
+// Mail is a mail written to a file, File.
 type Mail struct{ File, Template, To, Subject, Text string }
 
 // Mails returns the mails written to files, oldest first.
 func (s *Stores) Mails(t testing.TB) (mails []Mail) {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(s.mailbox, "*.txt"))
+	names, err := filepath.Glob(filepath.Join(s.mailbox, "*.eml"))
 	require.NoError(t, err)
 	for _, name := range names {
-		written, err := os.ReadFile(name)
+		written, err := os.ReadFile(strings.TrimSuffix(name, ".eml") + ".txt") // written first
 		require.NoError(t, err)
 		found := mailFile.FindStringSubmatch(filepath.Base(name) + "\n" + string(written))
 		require.NotNil(t, found, "%s\n%s", name, written)
@@ -106,7 +106,7 @@ func (s *Stores) Mails(t testing.TB) (mails []Mail) {
 	return mails
 }
 
-var mailFile = regexp.MustCompile(`(?s)^[^-]+-([a-z-]+)-[0-9a-f]{32}\.txt\nTo: ([^\n]+)\nSubject: ([^\n]+)\n\n(.*)$`)
+var mailFile = regexp.MustCompile(`(?s)^[^-]+-([a-z-]+)-[0-9a-f]{32}\.eml\nTo: ([^\n]+)\nSubject: ([^\n]+)\n\n(.*)$`)
 
 // Mail waits for the n-th mail of a template to an address, counted from 1, and returns it.
 func (s *Stores) Mail(t testing.TB, to, template string, n int) (found Mail) {

@@ -73,7 +73,7 @@ func BenchmarkQueue(b *testing.B) {
 		b.Run("changes "+name, func(b *testing.B) {
 			f.Limit = 100
 			for b.Loop() {
-				_, err := s.Changes(b.Context(), f)
+				_, err := s.listings.Acts(b.Context(), f)
 				require.NoError(b, err)
 			}
 		})

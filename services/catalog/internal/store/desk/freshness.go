@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
@@ -83,9 +84,7 @@ func (s *Store) SampleFreshness(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return database.Outage(tx.Exec(`INSERT INTO freshness_samples (day, verified, stale, needs_review, unverified)
-		VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT (day) DO UPDATE SET verified = excluded.verified, stale = excluded.stale,
-			needs_review = excluded.needs_review,
-			unverified = excluded.unverified`, c.Day, c.Verified, c.Stale, c.NeedsReview, c.Unverified).Error)
+	return database.Outage(tx.Table("freshness_samples").Clauses(clause.OnConflict{
+		Columns: []clause.Column{{Name: "day"}}, UpdateAll: true,
+	}).Create(&c).Error)
 }

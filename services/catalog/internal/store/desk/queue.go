@@ -2,11 +2,11 @@ package desk
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -14,36 +14,14 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/catalog/internal/review"
+	"opportunity.internal/services/catalog/internal/store"
 )
 
 const day = 24 * time.Hour
 
 // Queue returns a page of the review queue, without api.Workday.DoneBy.
-func (s *Store) Queue(ctx context.Context, f review.QueueFilter) (queue api.ReviewQueue, err error) {
-	err = s.planned(ctx, func(tx *gorm.DB) error {
-		queue, err = queuePage(tx, f, s.now().UTC())
-		return err
-	})
-	return queue, err
-}
-
-// planned runs read with plans for the values of its statements. Without, Postgres uses one plan
-// for all values after five executions: it assumes that every filter matches many records, and
-// reads the whole queue in its order.
-func (s *Store) planned(ctx context.Context, read func(tx *gorm.DB) error) error {
-	tx := s.db.WithContext(ctx)
-	if s.db.Dialect != database.Postgres {
-		return read(tx)
-	}
-	return database.Outage(tx.Transaction(func(tx *gorm.DB) error {
-		if err := tx.Exec("SET LOCAL plan_cache_mode = force_custom_plan").Error; err != nil {
-			return err
-		}
-		return read(tx)
-	}, &sql.TxOptions{ReadOnly: true}))
-}
-
-func queuePage(tx *gorm.DB, f review.QueueFilter, now time.Time) (api.ReviewQueue, error) {
+func (s *Store) Queue(ctx context.Context, f review.QueueFilter) (api.ReviewQueue, error) {
+	tx, now := s.db.WithContext(ctx), s.now().UTC()
 	queue := api.ReviewQueue{GeneratedAt: now, Records: []api.QueueRecord{}}
 	p, err := progress(tx, now)
 	if err != nil {
@@ -51,7 +29,11 @@ func queuePage(tx *gorm.DB, f review.QueueFilter, now time.Time) (api.ReviewQueu
 	}
 	queue.Due = p.due
 	queue.Today = api.Workday{Target: review.Level(p.backlog, p.done, now), Done: p.done, DoneBy: map[string]int{}}
-	rows, err := rowsOfScope(tx, f, now, queue.Today.Target-p.done-p.due)
+	until, err := endOf(tx, f, now, queue.Today.Target-p.done-p.due)
+	if err != nil {
+		return queue, err
+	}
+	rows, err := queueRows(tx, f, until, now)
 	if err != nil {
 		return queue, err
 	}
@@ -100,47 +82,27 @@ func progress(tx *gorm.DB, now time.Time) (p progressCounts, err error) {
 	return p, database.Outage(err)
 }
 
-// rowsOfScope returns the rows of a page, and one more if there is another page. early is the
-// number of records that are not due yet and belong to today.
-func rowsOfScope(tx *gorm.DB, f review.QueueFilter, now time.Time, early int) ([]queueRow, error) {
-	until := whenever(now)
-	if !f.Until.IsZero() {
-		until.DueAt = database.Micros(f.Until)
-	}
-	if f.Today {
-		until.DueAt = database.Micros(now)
-	}
-	rows, err := queueRows(tx, f, until, now)
-	if err != nil || !f.Today || early <= 0 || len(rows) > f.Limit {
-		return rows, err
-	}
-	if until, err = endOfToday(tx, now, early); err != nil {
-		return nil, err
-	}
-	return queueRows(tx, f, until, now)
-}
-
-// whenever returns a position after those of all records.
-func whenever(now time.Time) review.Position {
-	return review.Position{DueAt: database.Micros(now.Add(100 * 365 * day))}
-}
-
-// endOfToday returns the position of the last record of today, the nth record after the due ones
-// that is not skipped.
-func endOfToday(tx *gorm.DB, now time.Time, n int) (review.Position, error) {
+// endOf returns the position of the last record that the filter selects by its due time. early is
+// the number of records that are not due yet and belong to today; skipped ones do not count.
+func endOf(tx *gorm.DB, f review.QueueFilter, now time.Time, early int) (review.Position, error) {
 	us := database.Micros(now)
-	var last []struct {
-		DueAt     int64
-		ListingID string
+	switch {
+	case f.Today && early <= 0:
+		return review.Position{DueAt: us}, nil
+	case f.Today:
+		var last []review.Position
+		err := tx.Raw(`SELECT i.due_at, i.listing_id AS id FROM listing_index i
+			WHERE i.visibility = 'published' AND i.due_at > @now
+				AND NOT EXISTS (SELECT 1 FROM skips s WHERE s.listing_id = i.listing_id AND s.ends_at > @now)
+			ORDER BY i.due_at, i.listing_id LIMIT 1 OFFSET @skip`, map[string]any{"now": us, "skip": early - 1}).Scan(&last).Error
+		if err != nil || len(last) == 0 { // fewer records: all of them
+			return review.Position{DueAt: database.Micros(now.Add(review.Horizon * day))}, database.Outage(err)
+		}
+		return last[0], nil
+	case f.Until.IsZero():
+		return review.Position{DueAt: math.MaxInt64}, nil
 	}
-	err := tx.Raw(`SELECT i.due_at, i.listing_id FROM listing_index i
-		WHERE i.visibility = 'published' AND i.due_at > @now
-			AND NOT EXISTS (SELECT 1 FROM skips s WHERE s.listing_id = i.listing_id AND s.ends_at > @now)
-		ORDER BY i.due_at, i.listing_id LIMIT 1 OFFSET @skip`, map[string]any{"now": us, "skip": n - 1}).Scan(&last).Error
-	if err != nil || len(last) == 0 { // fewer records: all of them
-		return review.Position{DueAt: database.Micros(now.Add(review.Horizon * day))}, database.Outage(err)
-	}
-	return review.Position{DueAt: last[0].DueAt, ID: last[0].ListingID}, nil
+	return review.Position{DueAt: database.Micros(f.Until)}, nil
 }
 
 // Due lists the published records that are due for a factual review by until, longest due first.
@@ -175,181 +137,85 @@ type queueRow struct {
 	DueAt         int64
 	Reasons       string
 	LastCheckedAt *int64
-	Holder        *string
-	TakenAt       int64
-	ExpiresAt     int64
-	Actor         *string
-	Reason        *string
-	SkippedAt     int64
-	EndsAt        int64
+	Rank          review.Rank
 	Draft         bool
-	Rank          review.Rank `gorm:"-"`
+	Lease         leaseRow `gorm:"embedded;embeddedPrefix:lease_"`
+	Skip          skipRow  `gorm:"embedded;embeddedPrefix:skip_"`
 }
 
-// queueRows returns the rows of a page, and one more if there is another page. It reads one rank
-// after the other, each in the order of an index. Records with a missing quote belong to today
-// whenever they fall due.
+// queueRows returns the rows of a page, and one more if there is another page. Records with a
+// missing quote belong to today whenever they fall due.
 func queueRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time.Time) (rows []queueRow, err error) {
-	for rank := f.After.Rank; rank <= review.QuotesPresent && len(rows) <= f.Limit; rank++ {
-		ranked, err := ofRank(tx, rank, f.Readings)
-		if err != nil {
-			return nil, err
-		}
-		if ranked != nil {
-			last := until
-			if f.Today && rank == review.QuoteMissing {
-				last = whenever(now)
-			}
-			more, err := rankRows(ranked, f, last, now)
-			if err != nil {
-				return nil, err
-			}
-			for i := range more {
-				more[i].Rank = rank
-			}
-			rows = append(rows, more...)
-		}
-		f.After = review.Position{}
+	us := database.Micros(now)
+	missing, errMissing := api.Encode(append([]string{}, f.Readings.Missing...))
+	present, errPresent := api.Encode(append([]string{}, f.Readings.Present...))
+	if err := errors.Join(errMissing, errPresent); err != nil {
+		return nil, err
 	}
-	return rows, nil
-}
-
-// ofRank returns tx with the condition that a listing has the rank, nil if none has.
-func ofRank(tx *gorm.DB, rank review.Rank, marks api.ReadingMarks) (*gorm.DB, error) {
-	lists := map[review.Rank][]string{
-		review.QuoteMissing: marks.Missing, review.QuotesPresent: marks.Present,
-		review.QuotesOther: slices.Concat(marks.Missing, marks.Present),
-	}
-	ids := lists[rank]
-	if len(ids) == 0 {
-		if rank == review.QuotesOther {
-			return tx, nil
-		}
-		return nil, nil
-	}
-	text, err := json.Marshal(ids)
 	elements := "SELECT value FROM json_each(?)"
 	if tx.Name() == database.Postgres {
 		elements = "SELECT jsonb_array_elements_text(CAST(? AS jsonb))"
 	}
-	condition := "i.listing_id IN (" + elements + ")"
-	switch rank {
-	case review.QuotesOther:
-		condition = "i.listing_id NOT IN (" + elements + ")"
-	case review.QuotesPresent:
-		// a filter: Postgres would start from the many ids and sort their rows
-		condition = "(" + condition + ") IS TRUE"
-	}
-	return tx.Where(condition, string(text)), err
-}
-
-// rankRows returns the rows of a page, and one more if there is another page.
-func rankRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time.Time) ([]queueRow, error) {
-	us := database.Micros(now)
-	q := tx.Table("listing_index i").
-		Select(`i.listing_id, i.company, i.category, i.host, i.status, i.due_at, i.reasons, i.last_checked_at,
-			l.holder, coalesce(l.taken_at, 0) AS taken_at, coalesce(l.expires_at, 0) AS expires_at,
-			s.actor, s.reason, coalesce(s.skipped_at, 0) AS skipped_at, coalesce(s.ends_at, 0) AS ends_at,
+	rank := fmt.Sprintf("CASE WHEN listing_id IN (%[1]s) THEN %[2]d WHEN listing_id IN (%[1]s) THEN %[3]d ELSE %[4]d END",
+		elements, review.QuoteMissing, review.QuotesPresent, review.QuotesOther)
+	ranked := tx.Table("listing_index").Select("*, "+rank+" AS rank", string(missing), string(present)).
+		Where("visibility = 'published'")
+	q := tx.Table("(?) AS i", ranked).
+		Select(`i.listing_id, i.company, i.category, i.host, i.status, i.due_at, i.reasons, i.last_checked_at, i.rank,
+			l.holder AS lease_holder, l.taken_at AS lease_taken_at, l.expires_at AS lease_expires_at,
+			s.actor AS skip_actor, s.reason AS skip_reason, s.skipped_at AS skip_skipped_at, s.ends_at AS skip_ends_at,
 			d.operator IS NOT NULL AS draft`).
 		Joins("LEFT JOIN leases l ON l.listing_id = i.listing_id AND l.expires_at > ?", us).
 		Joins("LEFT JOIN skips s ON s.listing_id = i.listing_id AND s.ends_at > ?", us).
 		Joins("LEFT JOIN drafts d ON d.listing_id = i.listing_id AND d.operator = ?", f.Operator).
-		Where("i.visibility = 'published' AND (i.due_at, i.listing_id) > (?, ?)", f.After.DueAt, f.After.ID)
-	if until.ID == "" {
-		// A review is still fresh at the exact end of its freshness window.
-		q = q.Where("i.due_at <= ? AND NOT (i.due_at = ? AND i.whys = ?)", until.DueAt, until.DueAt, ","+api.DueStale+",")
-	} else {
-		q = q.Where("(i.due_at, i.listing_id) <= (?, ?)", until.DueAt, until.ID)
+		Where("(i.rank, i.due_at, i.listing_id) > (?, ?, ?)", f.After.Rank, f.After.DueAt, f.After.ID)
+	end, values := "(i.due_at, i.listing_id) <= (?, ?)", []any{until.DueAt, until.ID}
+	if until.ID == "" { // a review is still fresh at the exact end of its freshness window
+		end, values = "i.due_at <= ? AND NOT (i.due_at = ? AND i.whys = ?)", []any{until.DueAt, until.DueAt,
+			"," + api.DueStale + ","}
 	}
-	// Subqueries: conditions on the columns of a LEFT JOIN mislead Postgres about the number of
-	// rows.
-	const skipped = "EXISTS (SELECT 1 FROM skips WHERE skips.listing_id = i.listing_id AND skips.ends_at > ?)"
+	if f.Today {
+		end, values = "("+end+") OR i.rank = ?", append(values, review.QuoteMissing)
+	}
+	q = q.Where(end, values...)
 	if f.Skipped {
-		q = q.Where(skipped, us)
+		q = q.Where("s.actor IS NOT NULL")
 	} else {
-		q = q.Where("NOT "+skipped, us)
+		q = q.Where("s.actor IS NULL")
 	}
 	if f.Available {
-		q = q.Where("NOT EXISTS (SELECT 1 FROM leases o WHERE o.listing_id = i.listing_id AND o.expires_at > ? AND "+
-			"o.holder <> ?)", us, f.Operator)
+		q = q.Where("l.holder IS NULL OR l.holder = ?", f.Operator)
 	}
 	if f.Holder != "" {
-		q = q.Where("i.listing_id IN (SELECT h.listing_id FROM leases h WHERE h.holder = ? AND h.expires_at > ?)",
-			f.Holder, us)
+		q = q.Where("l.holder = ?", f.Holder)
 	}
 	if f.Why != "" {
 		q = q.Where("i.whys LIKE ?", "%,"+f.Why+",%")
 	}
-	f.Holder = "" // selected above
-	q = withFilter(q, f.Filter, us)
-	var rows []queueRow
-	err := q.Order("i.due_at, i.listing_id").Limit(f.Limit + 1).Scan(&rows).Error
+	err = withFilter(q, f.Filter, us).Order("i.rank, i.due_at, i.listing_id").Limit(f.Limit + 1).Scan(&rows).Error
 	return rows, database.Outage(err)
-}
-
-// contains returns a LIKE pattern for lower-case text that contains part. The escape character is a
-// backslash.
-func contains(part string) string {
-	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(api.Fold(strings.TrimSpace(part))) + "%"
-}
-
-// withStatus selects the rows with the status at now. The index does not know which verified
-// records have turned stale.
-func withStatus(q *gorm.DB, status api.VerificationStatus, now int64) *gorm.DB {
-	switch status {
-	case "":
-		return q
-	case api.Stale:
-		return q.Where("i.status = ? AND i.due_at < ?", api.Verified, now)
-	case api.Verified:
-		return q.Where("i.status = ? AND i.due_at >= ?", api.Verified, now)
-	}
-	return q.Where("i.status = ?", status)
-}
-
-func statusAt(status api.VerificationStatus, dueAt, now int64) api.VerificationStatus {
-	if status == api.Verified && dueAt < now {
-		return api.Stale
-	}
-	return status
 }
 
 func (r queueRow) record(now time.Time) (api.QueueRecord, error) {
 	due, err := r.due(now)
-	if err != nil {
-		return api.QueueRecord{}, err
-	}
-	record := api.QueueRecord{Host: r.Host, Draft: r.Draft, Quotes: r.Rank.Quotes(), DueRecord: due}
+	record := api.QueueRecord{Host: r.Host, Draft: r.Draft, Quotes: r.Rank.Quotes(), DueRecord: due, Lease: r.Lease.lease(),
+		Skip: r.Skip.skip()}
 	// A record in doubt is not due because it will turn stale.
 	record.Reasons = slices.DeleteFunc(record.Reasons, func(d api.DueReason) bool {
 		return d.Why == api.DueStale && d.At.After(now) && r.Status != api.Verified
 	})
-	if r.Holder != nil {
-		lease := leaseRow{Holder: *r.Holder, TakenAt: r.TakenAt, ExpiresAt: r.ExpiresAt}.lease()
-		record.Lease = &lease
-	}
-	if r.Actor != nil {
-		record.Skip = &api.Skip{
-			Actor: *r.Actor, Reason: *r.Reason, SkippedAt: database.FromMicros(r.SkippedAt),
-			Until: database.FromMicros(r.EndsAt),
-		}
-	}
-	return record, nil
+	return record, err
 }
 
 // due returns the record with all its reasons, also later ones.
 func (r queueRow) due(now time.Time) (api.DueRecord, error) {
 	record := api.DueRecord{
-		ID: r.ListingID, Company: r.Company, Category: r.Category,
+		ID: r.ListingID, Company: r.Company, Category: r.Category, LastCheckedAt: store.FromMicros(r.LastCheckedAt),
 		Status: statusAt(r.Status, r.DueAt, database.Micros(now)),
 	}
 	if err := json.Unmarshal([]byte(r.Reasons), &record.Reasons); err != nil {
 		return record, fmt.Errorf("decoding reasons of listing %s: %w", r.ListingID, err)
 	}
 	record.DueAt = record.Reasons[0].At
-	if r.LastCheckedAt != nil {
-		at := database.FromMicros(*r.LastCheckedAt)
-		record.LastCheckedAt = &at
-	}
 	return record, nil
 }

@@ -67,14 +67,6 @@ CREATE INDEX key_requests_by_state ON key_requests (state);
 -- An account has at most one open request for a test key.
 CREATE UNIQUE INDEX key_requests_test ON key_requests (account_id) WHERE test AND state IN ('asked', 'approved');
 
--- Notices of a key's end that were posted, so that each is posted once: days is how many before the end.
-CREATE TABLE key_notices (
-  key_id text   NOT NULL REFERENCES api_keys (id),
-  days   bigint NOT NULL,
-  at     bigint NOT NULL,
-  PRIMARY KEY (key_id, days)
-);
-
 -- The ledger. Account '*' is the total of all accounts, counted separately.
 CREATE TABLE usage_days (
   day        text   NOT NULL,

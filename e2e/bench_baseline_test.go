@@ -1,0 +1,212 @@
+package e2e
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"text/template"
+
+	"github.com/gin-gonic/gin"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/storetest"
+)
+
+// baselineVariable names the baseline that a process is: the least that does a comparable job.
+const baselineVariable = "BENCH_BASELINE"
+
+var baselines = map[string]func() error{"gateway": serveMinimal, "records": serveRecords}
+
+// startBaseline starts a baseline on a free address, which is in the environment as LISTEN.
+func startBaseline(b *testing.B, name string, settings ...string) (*process, string) {
+	path, err := os.Executable()
+	require.NoError(b, err)
+	address := storetest.FreeAddress(b)
+	p := start(b, append(settings, baselineVariable+"="+name, "LISTEN="+address), path)
+	listens(b, address)
+	return p, address
+}
+
+func listens(b *testing.B, address string) {
+	eventually(b, "listens at "+address, func() bool {
+		conn, err := net.Dial("tcp", address) //nolint:noctx // on loopback
+		return err == nil && conn.Close() == nil
+	})
+}
+
+func serveHTTP(h http.Handler) error {
+	return http.ListenAndServe(os.Getenv("LISTEN"), h) //nolint:gosec // on loopback
+}
+
+// limitScript limits an account, in the minimal gateway and in nginx.
+//
+//go:embed bench/limit.lua
+var limitScript string
+
+// edge is a gateway in front of a service, with a limit of calls per minute unless that is 0.
+type edge struct {
+	Listen, Service string // host and port
+	Header          map[string]string
+	RedisHost       string
+	RedisPort       string
+	Keys            []string
+	PerMinute       int
+	Dir, Limit      string // for nginx
+}
+
+func (s *benchmark) edge(perMinute int) edge {
+	host, port, _ := net.SplitHostPort(s.addresses["redis"])
+	return edge{
+		Listen: storetest.FreeAddress(s), Service: s.address("catalog"), Header: s.header, RedisHost: host, RedisPort: port,
+		Keys: s.paying, PerMinute: perMinute, Dir: s.TempDir(), Limit: limitScript,
+	}
+}
+
+// minimal starts the minimal gateway.
+func (s *benchmark) minimal(perMinute int) (*process, string) {
+	text, err := json.Marshal(s.edge(perMinute))
+	require.NoError(s, err)
+	return startBaseline(s.B, "gateway", "EDGE="+string(text))
+}
+
+// serveMinimal runs a gateway with static keys, one limit per minute in Redis, and a reverse proxy.
+// It logs each request; it has no metrics and no traces, and revoking a key takes a restart.
+func serveMinimal() error {
+	var e edge
+	if err := json.Unmarshal([]byte(os.Getenv("EDGE")), &e); err != nil {
+		return err
+	}
+	gin.SetMode(gin.ReleaseMode)
+	client := redis.NewClient(&redis.Options{Addr: net.JoinHostPort(e.RedisHost, e.RedisPort)})
+	limit := redis.NewScript(e.Limit)
+	engine := gin.Default()
+	engine.Use(func(g *gin.Context) {
+		account := slices.Index(e.Keys, strings.TrimPrefix(g.GetHeader("Authorization"), "Bearer "))
+		if account < 0 {
+			g.AbortWithStatus(http.StatusUnauthorized)
+			return
+		}
+		keys := []string{fmt.Sprintf("minimal:%d:%d", e.PerMinute, account)}
+		admitted, err := limit.Run(g.Request.Context(), client, keys, e.PerMinute).Int()
+		switch {
+		case err != nil:
+			g.AbortWithStatus(http.StatusServiceUnavailable)
+		case admitted == 0:
+			g.AbortWithStatus(http.StatusTooManyRequests)
+		}
+	})
+	engine.GET("/api/v1/*path", gin.WrapH(&httputil.ReverseProxy{
+		Transport:  &http.Transport{MaxIdleConns: 512, MaxIdleConnsPerHost: 256, DisableCompression: true},
+		BufferPool: &buffers{sync.Pool{New: func() any { return make([]byte, 32<<10) }}},
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: "http", Host: e.Service})
+			for name, value := range e.Header {
+				r.Out.Header.Set(name, value)
+			}
+		},
+	}))
+	return serveHTTP(engine)
+}
+
+type buffers struct{ sync.Pool }
+
+func (b *buffers) Get() []byte  { return b.Pool.Get().([]byte) }
+func (b *buffers) Put(p []byte) { b.Pool.Put(p) } //nolint:staticcheck // the interface passes slices by value
+
+//go:embed bench/nginx.conf
+var nginxText string
+
+// nginx starts an nginx, or returns nil if it is not installed. Without a limit it only forwards.
+func (s *benchmark) nginx(perMinute int) (*process, string) {
+	path, err := exec.LookPath("/usr/sbin/nginx")
+	if err != nil {
+		return nil, ""
+	}
+	e := s.edge(perMinute)
+	var config strings.Builder
+	require.NoError(s, template.Must(template.New("").Parse(nginxText)).Execute(&config, e))
+	file := filepath.Join(e.Dir, "nginx.conf")
+	require.NoError(s, os.WriteFile(file, []byte(config.String()), 0o600))
+	p := start(s.B, nil, path, "-p", "/usr/share/nginx", "-c", file)
+	listens(s.B, e.Listen)
+	return p, e.Listen
+}
+
+// serveRecords serves records from the table records(id, position, body), without authentication,
+// limits or a cache: /record/ID is a record, /list the first 100 and the number of all.
+func serveRecords() error {
+	pool, err := pgxpool.New(context.Background(), os.Getenv("DATABASE"))
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /record/{id}", func(w http.ResponseWriter, r *http.Request) {
+		body := []byte(`{"data":`)
+		var row []byte
+		err := pool.QueryRow(r.Context(), "SELECT body FROM records WHERE id = $1", r.PathValue("id")).Scan(&row)
+		reply(w, append(append(body, row...), '}'), err)
+	})
+	mux.HandleFunc("GET /list", func(w http.ResponseWriter, r *http.Request) {
+		var total int
+		failed := pool.QueryRow(r.Context(), "SELECT count(*) FROM records").Scan(&total)
+		rows, _ := pool.Query(r.Context(), "SELECT body FROM records ORDER BY position LIMIT 100 OFFSET 0")
+		bodies, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+		body := []byte(`{"data":[`)
+		for i, row := range bodies {
+			if i > 0 {
+				body = append(body, ',')
+			}
+			body = append(body, row...)
+		}
+		reply(w, fmt.Appendf(body, `],"total":%d}`, total), errors.Join(failed, err))
+	})
+	return serveHTTP(mux)
+}
+
+func reply(w http.ResponseWriter, body []byte, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write(body)
+}
+
+// baselineOfRecords copies the catalog's n records into a table and starts the baseline on it.
+func (s *benchmark) baselineOfRecords(n int) (address string) {
+	database := storetest.Postgres(s)
+	db, err := pgx.Connect(s.Context(), database)
+	require.NoError(s, err)
+	defer db.Close(s.Context()) //nolint:errcheck // the errors of statements count
+	execute := func(statement string, args ...any) {
+		_, err := db.Exec(s.Context(), statement, args...)
+		require.NoError(s, err)
+	}
+	execute("CREATE TABLE records (id text PRIMARY KEY, position bigint UNIQUE, body text)")
+	for page := range (n + 99) / 100 {
+		path := fmt.Sprintf("%s&page=%d", listOf100, page+1)
+		execute("INSERT INTO records SELECT r->>'id', $1 + i, r::text FROM json_array_elements($2::json->'data') "+
+			"WITH ORDINALITY AS a(r, i)", page*100, string(get(s, s.url, s.paying[0], path).body))
+	}
+	execute("VACUUM ANALYZE records")
+	_, address = startBaseline(s.B, "records", "DATABASE="+database)
+	return address
+}

@@ -1,0 +1,281 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/procfs"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/e2e/load"
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
+)
+
+// side is a system in a comparison, with the processes whose CPU time is measured.
+type side struct {
+	load.Load
+
+	processes []*process
+}
+
+// at returns calls of paths at an address, with 16 connections.
+func callsAt(address string, keys []string, processes []*process, paths ...string) side {
+	l := load.Load{Address: address, Keys: keys, Connections: 16, Header: []string{"Accept-Encoding: gzip"}}
+	for _, path := range paths {
+		l.Paths = append(l.Paths, load.Path{Path: path})
+	}
+	return side{l, processes}
+}
+
+// figures are the results of one side, one of each per round.
+type figures struct {
+	rate, cpu series // calls per second, µs of CPU time per call
+	p50, p99  series // ms
+	bytes     series // length of a body
+}
+
+// rounds runs each side in turn, count calls or those of about a second. It does this seven times,
+// so that noise of the machine affects all of them. A first round is not counted.
+func rounds(b *testing.B, count int, sides ...side) []figures {
+	round(b, make([]figures, len(sides)), count, sides)
+	all := make([]figures, len(sides))
+	for range 7 {
+		round(b, all, count, sides)
+	}
+	return all
+}
+
+// round runs each side once and adds the results to all.
+func round(b *testing.B, all []figures, count int, sides []side) {
+	for i, s := range sides {
+		if s.Count = count; count == 0 {
+			s.Count = 32
+			s.Count = 16 + int(s.run(b).Rate())
+		}
+		before := s.cpu(b)
+		r := s.run(b)
+		f := &all[i]
+		f.cpu = append(f.cpu, (s.cpu(b)-before)*1e6/float64(r.Sent()))
+		f.rate, f.bytes = append(f.rate, r.Rate()), append(f.bytes, r.Bytes())
+		f.p50 = append(f.p50, r.Quantile(0.5).Seconds()*1000)
+		f.p99 = append(f.p99, r.Quantile(0.99).Seconds()*1000)
+	}
+}
+
+// run makes the calls. A busy machine makes a few fail.
+func (s side) run(b *testing.B) *load.Result {
+	r := s.Run(b.Context())
+	if r.Failed()*100 >= r.Sent() {
+		r.Print(os.Stderr)
+		require.Fail(b, "calls failed", "%s %v", s.Address, s.Paths)
+	}
+	return r
+}
+
+// cpu returns the CPU time of the side's processes. It also empties their logs, which would fill
+// the disk.
+func (s side) cpu(b *testing.B) (sum float64) {
+	for _, p := range s.processes {
+		sum += cpu(b, p.cmd.Process.Pid)
+		_ = os.Truncate(string(p.out), 0)
+	}
+	return sum
+}
+
+// rejecting returns the side with calls that are rejected by the limit.
+func (s side) rejecting() side {
+	s.Status = http.StatusTooManyRequests
+	return s
+}
+
+var benchRecord = listPath + "/" + recordID(0)
+
+func (s *benchmark) record(name string) side {
+	return callsAt(s.address(name), s.paying, []*process{s.process(s, name)}, benchRecord)
+}
+
+// other returns calls of a record at another gateway.
+func (s *benchmark) other(p *process, address string) side {
+	return callsAt(address, s.paying, []*process{p}, benchRecord)
+}
+
+const cpuUnit = "µs of CPU per call"
+
+// BenchmarkGateway compares gateways in front of the same catalog.
+func BenchmarkGateway(b *testing.B) {
+	write := section(b, "benchmarks.md", "gateway")
+	s := newBenchmark(b, 1000)
+	ours, minimal := s.record("gateway"), s.other(s.minimal(unlimited))
+	f := rounds(b, 8000, ours, minimal, minimal)
+	rows := []row{
+		{"noise: the minimal gateway in two places of the same rounds", cpuUnit, f[1].cpu, f[2].cpu, ""},
+		{"a record: gateway against the minimal gateway", cpuUnit, f[0].cpu, f[1].cpu, "at most 0.9"},
+		{"the same", "calls/s", f[0].rate, f[1].rate, "at least 1.1"},
+	}
+	read[api.OpportunityDetail](b, s.url, s.smallKey, benchRecord) // the one call of the day
+	rejected, rejectedMinimal := ours.rejecting(), s.other(s.minimal(1)).rejecting()
+	rejected.Keys, rejectedMinimal.Keys = []string{s.smallKey}, s.paying[:1]
+	f = rounds(b, 8000, rejected, ours, rejectedMinimal)
+	rows = append(rows,
+		row{"a call that is rejected with 429 against one that is admitted, at the gateway", cpuUnit,
+			f[0].cpu, f[1].cpu, "at most 0.5"},
+		row{"a call that is rejected with 429: gateway against the minimal gateway", cpuUnit, f[0].cpu, f[2].cpu, ""})
+	limiting, address := s.nginx(unlimited)
+	if limiting == nil {
+		write(table(append(rows, row{what: "nginx, which is not installed"})))
+		return
+	}
+	f = rounds(b, 8000, ours, s.other(limiting, address))
+	steady := []side{ours, s.other(s.nginx(0)), minimal}
+	for i := range steady {
+		steady[i].Rate, steady[i].Connections = 500, 64
+	}
+	at500 := rounds(b, 2000, steady...)
+	write(table(append(rows,
+		row{"a record against nginx with a limit in Lua and Redis", "calls/s", f[0].rate, f[1].rate, "at least 0.6"},
+		row{"the same, gateway against nginx", cpuUnit, f[0].cpu, f[1].cpu, ""},
+		row{"a record at 500 calls/s against nginx that only forwards: 50th percentile", "ms",
+			at500[0].p50, at500[1].p50, "at most 1.35"},
+		row{"the same: 99th percentile", "ms", at500[0].p99, at500[1].p99, "at most 1.4"},
+		row{"a record at 500 calls/s against the minimal gateway: 50th percentile", "ms", at500[0].p50, at500[2].p50, ""},
+		row{"the same: 99th percentile", "ms", at500[0].p99, at500[2].p99, "at most 0.9"})))
+}
+
+// BenchmarkLatency measures the highest steady rate of a record that each gateway keeps up with.
+func BenchmarkLatency(b *testing.B) {
+	write := section(b, "benchmarks.md", "latency")
+	s := newBenchmark(b, 1000)
+	var rows []row
+	highest := func(name string, l side) {
+		l.Count = 4000
+		l.run(b) // warm up
+		l.Connections = 64
+		for l.Rate = 250; l.Rate <= 32_000; l.Rate *= 1.4142 {
+			l.Count = int(3 * l.Rate)
+			if l.Run(b.Context()).Rate() < 0.95*l.Rate {
+				break
+			}
+		}
+		rows = append(rows, row{name + ": highest rate that it kept up with", "calls/s", series{l.Rate / 1.4142}, nil, ""})
+	}
+	highest("gateway", s.record("gateway"))
+	highest("minimal gateway", s.other(s.minimal(unlimited)))
+	if p, address := s.nginx(unlimited); p != nil {
+		highest("nginx with a limit", s.other(p, address))
+	}
+	write(table(rows))
+}
+
+// BenchmarkCalls measures the CPU time that each process spends on a call of each kind, without
+// what it spends when idle.
+func BenchmarkCalls(b *testing.B) {
+	write := section(b, "operations.md", "calls")
+	s := newBenchmark(b, 1000)
+	columns := []string{"gateway", "catalog", "history", "authquota", "Redis", "Postgres"}
+	var out strings.Builder
+	fmt.Fprintf(&out, "| Request | %s |\n|---|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
+	postgres := postgresServer(b)
+	spent := func(count int, rate float64, path string) (spent []float64, seconds float64) {
+		var pids []int
+		for _, name := range columns[:4] {
+			p := s.process(b, name)
+			pids = append(pids, p.cmd.Process.Pid)
+			_ = os.Truncate(string(p.out), 0)
+		}
+		pids = append(pids, s.server.cmd.Process.Pid, postgres)
+		for _, pid := range pids {
+			spent = append(spent, -cpu(b, pid))
+		}
+		l := s.record("gateway")
+		l.Paths[0].Path, l.Count, l.Rate = path, count, rate
+		if rate > 0 {
+			l.Connections = 64
+		}
+		r := l.run(b)
+		for i, pid := range pids {
+			spent[i] += cpu(b, pid)
+		}
+		return spent, r.Elapsed().Seconds()
+	}
+	idle, length := spent(8, 1, benchRecord)
+	for _, kind := range []struct{ name, path string }{
+		{"a list of 50 records", "/api/v1/opportunities?limit=50"},
+		{"a record", benchRecord}, {"a record, without pause", benchRecord},
+		{"the history of a record", benchRecord + "/history"}, {"an account page, not signed in", "/account/sign-in"},
+	} {
+		count, rate, resolution := 1600, 200.0, 20 // of the clock, in µs per call
+		if strings.HasSuffix(kind.name, "without pause") {
+			count, rate, resolution = 40_000, 0, 1
+		}
+		busy, took := spent(count, rate, kind.path)
+		fmt.Fprintf(&out, "| %s |", kind.name)
+		for i := range columns {
+			cost := int((busy[i] - idle[i]*took/length) * 1e6 / float64(count))
+			switch {
+			case cost < resolution:
+				fmt.Fprint(&out, " |")
+			case rate > 0:
+				fmt.Fprintf(&out, " %d |", cost/10*10)
+			default:
+				fmt.Fprintf(&out, " %d |", cost)
+			}
+		}
+		out.WriteByte('\n')
+	}
+	write(out.String())
+}
+
+// postgresServer returns the process id of the Postgres server, the parent of each connection's
+// process.
+func postgresServer(b *testing.B) int {
+	db, err := pgx.Connect(b.Context(), os.Getenv(storetest.PostgresVariable))
+	require.NoError(b, err)
+	defer db.Close(b.Context()) //nolint:errcheck // the query's error counts
+	var backend int
+	require.NoError(b, db.QueryRow(b.Context(), "SELECT pg_backend_pid()").Scan(&backend))
+	p, err := procfs.NewProc(backend)
+	require.NoError(b, err)
+	stat, err := p.Stat()
+	require.NoError(b, err)
+	return stat.PPID
+}
+
+// BenchmarkStrangers measures a list of a paying client alone, and beside 32 clients without a key
+// that repeat one request without a pause.
+func BenchmarkStrangers(b *testing.B) {
+	write := section(b, "benchmarks.md", "strangers")
+	s := newBenchmark(b, 1000)
+	event := read[api.EventList](b, s.url, s.paying[0], benchRecord+"/history").Data[0]
+	paying := callsAt(s.address("gateway"), s.paying, nil, "/api/v1/opportunities?limit=50")
+	paying.Connections, paying.Count = 1, 500
+	var rows []row
+	for _, asked := range []load.Path{
+		{Name: "tools/call at /mcp with 60 KB", Path: "/mcp",
+			Body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` +
+				`{"name":"search_opportunities","arguments":{"q":"` + strings.Repeat("a", 60_000) + `"}}}`},
+		{Name: "/docs/search", Path: "/docs/search?q=how+is+my+daily+limit+computed"},
+		{Name: "/records/{id}", Path: "/records/" + recordID(0)},
+		{Name: "/log/proof/{id}", Path: "/.well-known/opportunity-history/log/proof/" + event.ID},
+	} {
+		crowd := load.Load{Address: paying.Address, Keys: []string{""}, Connections: 32, Paths: []load.Path{asked}}
+		var alone, beside series
+		for range 7 {
+			alone = append(alone, paying.run(b).Quantile(0.5).Seconds()*1000)
+			ctx, cancel := context.WithCancel(b.Context())
+			done := make(chan *load.Result)
+			go func() { done <- crowd.Run(ctx) }()
+			beside = append(beside, paying.run(b).Quantile(0.5).Seconds()*1000)
+			cancel()
+			<-done
+		}
+		what := fmt.Sprintf("a list of 50 beside 32 clients at %s against alone: 50th percentile", asked.Name)
+		rows = append(rows, row{what, "ms", beside, alone, "at most 5"})
+	}
+	write(table(rows))
+}

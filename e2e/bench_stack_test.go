@@ -1,0 +1,221 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/procfs"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/listingfile"
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/storetest"
+)
+
+const unlimited = 1_000_000_000
+
+// benchmark is a stack with one gateway, no links between its processes, and limits that no run
+// reaches.
+type benchmark struct {
+	*testing.B
+	*stack
+
+	server   *process          // Redis
+	header   map[string]string // of requests of the gateway to the catalog
+	paying   []string          // keys without limits
+	smallKey string            // one call per day
+
+	begin              time.Time
+	imported, appended time.Duration // what filling the stack took
+}
+
+// newBenchmark starts a stack with n reviewed records.
+func newBenchmark(b *testing.B, n int) *benchmark {
+	patience = 10 * time.Minute
+	redis := storetest.FreeAddress(b)
+	_, port, _ := strings.Cut(redis, ":")
+	server := start(b, nil, "redis-server", "--bind", "127.0.0.1", "--port", port, "--save", "")
+	listens(b, redis)
+	caller, err := json.Marshal(api.Caller{Tier: api.Commercial, PageSize: 100, History: true})
+	require.NoError(b, err)
+	s := &benchmark{
+		B: b, server: server, begin: time.Now().UTC(),
+		stack: newStackOn(b, parts{gateways: 1, direct: true, redis: "redis://" + redis},
+			"OPPORTUNITY_HISTORY_SIGNING_KEY="+strings.Repeat("0a", 32),
+			fmt.Sprintf("OPPORTUNITY_SERVICE_CAPACITY=%d", unlimited), // the highest limits that a tier can have:
+			fmt.Sprintf("OPPORTUNITY_TIERS=developer=1/1/50,commercial=10000/%d/100", unlimited)),
+		header: map[string]string{"Authorization": "Bearer " + tokenBetween(peer.Gateway, peer.Catalog),
+			api.CallerHeader: string(caller)},
+	}
+	s.addresses["redis"] = redis
+	for range 64 { // enough for 10,000 calls per second with those limits
+		s.paying = append(s.paying, s.issue(b, api.Commercial).Key)
+	}
+	s.smallKey = s.issue(b, api.Developer).Key
+	s.imported = s.send(0, n, s.begin, listingLine, "listings", "import", "--yes")
+	s.appended = s.send(0, n, s.begin, reviewLine, "events", "append")
+	eventually(b, fmt.Sprintf("the API lists %d reviewed records", n), func() bool {
+		a := get(b, s.url, s.paying[0], listPath+"?limit=1&checked_after=2000-01-01")
+		return a.StatusCode == http.StatusOK && decode[api.OpportunityList](b, a).Pagination.Total == n
+	})
+	return s
+}
+
+// address returns the host and port of a service.
+func (s *benchmark) address(service string) string {
+	if service == peer.Gateway {
+		return strings.TrimPrefix(s.url, "http://")
+	}
+	return s.addresses[service]
+}
+
+// restarted restarts a service and returns the time until it is ready.
+func (s *benchmark) restarted(service string) time.Duration {
+	p := s.process(s, service)
+	p.interrupt(s)
+	p.wait(s)
+	begun := time.Now()
+	s.restart(s, service)
+	ready(s, s.operationsOf(service)+"/readyz")
+	took := time.Since(begun)
+	s.ready(s)
+	return took
+}
+
+// send writes lines of records from (inclusive) to (exclusive) to files and passes each to a verb
+// of the operator. It returns the time of the verbs.
+func (s *benchmark) send(
+	from, to int, now time.Time, line func(i int, now time.Time) any, verb ...string,
+) (spent time.Duration) {
+	file := filepath.Join(s.TempDir(), "import.jsonl")
+	for ; from < to; from += 20_000 { // a file may have 64 MiB
+		var out bytes.Buffer
+		if verb[0] == "listings" {
+			out.WriteString(`{"format":"opportunity-listings","version":1}` + "\n")
+		}
+		for i := from; i < min(from+20_000, to); i++ {
+			require.NoError(s, json.NewEncoder(&out).Encode(line(i, now)))
+		}
+		require.NoError(s, os.WriteFile(file, out.Bytes(), 0o600))
+		begun := time.Now()
+		s.verb(s, "", append(verb, file)...)
+		spent += time.Since(begun)
+	}
+	return spent
+}
+
+const mib = 1 << 20
+
+// encoded returns the size of the encoded records of the catalog in MiB.
+func (s *benchmark) encoded() float64 {
+	_, value, _ := strings.Cut(string(get(s, s.operationsOf("catalog"), "", "/metrics").body), "\ncatalog_snapshot_bytes ")
+	value, _, _ = strings.Cut(value, "\n")
+	size, err := strconv.ParseFloat(value, 64)
+	require.NoError(s, err)
+	return size / mib
+}
+
+// cpu returns the CPU time in seconds of a process and of its children, such as the workers of
+// nginx. Its resolution is 10 ms.
+func cpu(b *testing.B, pid int) (sum float64) {
+	all, err := procfs.AllProcs()
+	require.NoError(b, err)
+	for _, each := range all {
+		stat, err := each.Stat()
+		if err != nil || stat.PID != pid && stat.PPID != pid {
+			continue
+		}
+		sum += stat.CPUTime()
+		if stat.PID == pid {
+			sum += float64(stat.CUTime+stat.CSTime) / 100 // of children that ended
+		}
+	}
+	return sum
+}
+
+// memory returns the resident memory of a service in MiB, now and at most so far. It waits until
+// the process has not returned memory for two seconds: the collection after a load ends later.
+func (s *benchmark) memory(service string) (now, peak float64) {
+	proc, err := procfs.NewProc(s.process(s, service).cmd.Process.Pid)
+	require.NoError(s, err)
+	for unchanged := 0; unchanged < 20; unchanged++ {
+		status, err := proc.NewStatus()
+		require.NoError(s, err)
+		if float64(status.VmRSS)/mib+1 < now {
+			unchanged = 0
+		}
+		now, peak = float64(status.VmRSS)/mib, float64(status.VmHWM)/mib
+		time.Sleep(100 * time.Millisecond)
+	}
+	return now, peak
+}
+
+// recordID returns the id of the i-th record.
+func recordID(i int) string { return fmt.Sprintf("platform-%07d", i) }
+
+const site = "https://platforms.example/"
+
+// listingLine returns the i-th invented listing as a line for import. It is a record of about 2.7
+// KB.
+func listingLine(i int, now time.Time) any {
+	random := rand.New(rand.NewPCG(uint64(i), 1)) //nolint:gosec // i is not negative
+	id, facts := recordID(i), factsOf(i)
+	published := now.Add(-time.Duration(i+1) * time.Second).UTC().Truncate(time.Second)
+	checked := api.CheckDate(published.Format(time.DateOnly))
+	return listingfile.Line{Visibility: listingfile.Published, Listing: listingfile.Listing{
+		ID: id,
+		Platform: api.Platform{
+			Company:        api.Company{Name: "Platform " + sentence(random, 2), Website: site + id},
+			ApplicationURL: site + id + "/apply", Category: api.Categories[i%len(api.Categories)],
+			Summary: sentence(random, 12), Overview: sentence(random, 300),
+			StartingCost: "None", WorkModel: "Independent contractor",
+		},
+		PublishedAt: &published, Facts: &facts, Sources: []api.Source{{URL: site + id + "/about", CheckedAt: &checked}},
+	}}
+}
+
+// factsOf returns the facts of the i-th record: every second one is remote, every tenth is eligible
+// in Canada.
+func factsOf(i int) api.Facts {
+	remote, degree, all := i%2 == 0, i%3 == 0, true
+	f := api.Facts{
+		Remote: &remote, DegreeRequired: &degree, Languages: []string{"English"}, ApplicationStatus: api.ApplicationOpen,
+		Requirements: []string{"A computer with a microphone", "A bank account"},
+	}
+	if i%10 == 0 {
+		f.CountryEligibility = []api.CountryEligibility{
+			{Country: "CA", Status: api.Eligible, AllRegions: &all, SourceURLs: []string{site + "who"}},
+		}
+	}
+	f.Complete()
+	return f
+}
+
+// reviewLine returns a verified review of the i-th listing as a line of a file of events.
+func reviewLine(i int, now time.Time) any {
+	return map[string]any{
+		"slug": recordID(i), "checkedAt": now.Add(-time.Duration(i+1) * time.Second).UTC().Truncate(time.Second),
+		"checkType": api.FactualReview, "outcome": api.OutcomeVerified, "sourceUrls": []string{site + recordID(i)},
+		"facts": factsOf(i),
+		"note":  "",
+	}
+}
+
+// sentence returns n words of 3,000. Some are much more frequent than others, as in a language.
+func sentence(random *rand.Rand, n int) string {
+	chosen := make([]string, n)
+	for i := range chosen {
+		chosen[i] = strconv.FormatInt(46_656+int64(3000*random.Float64()*random.Float64()*random.Float64()), 36)
+	}
+	return strings.Join(chosen, " ")
+}

@@ -1,4 +1,0 @@
-// Package api defines the API contract: the OpenAPI description in openapi.yaml, and the Go types
-// of all request and response bodies, both public and between services. It has no behavior beyond
-// validation and values derived from these types.
-package api
