@@ -159,11 +159,3 @@ func TestServicePortAcceptsBoth(t *testing.T) {
 	require.Equal(t, http.StatusOK, servicetest.Send(t, http.MethodGet, e.URL, nil, nil).Status,
 		"after a handshake that failed")
 }
-
-func TestMissingCertificateStopsTheStart(t *testing.T) {
-	cfg := newConfig(t, func(*service.Runtime) error { return nil })
-	cfg.TLS = certificate.ServerConfig{CertFile: "/none/tls.crt", KeyFile: "/none/tls.key"}
-	require.ErrorContains(t, definition.Run(t.Context(), cfg),
-		"OPPORTUNITY_TLS_CERT_FILE: open /none/tls.crt: no such file")
-	servicetest.RequireClosed(t, cfg.Server.Listener, cfg.Server.OperationsListener)
-}
