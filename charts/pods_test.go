@@ -1,7 +1,6 @@
 package charts_test
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -47,9 +46,7 @@ func examples(t *testing.T, folder string) (all []manifest) {
 	files, err := filepath.Glob("../k8s/" + folder + "/*.yaml")
 	require.NoError(t, err)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		for doc := range strings.SplitSeq(string(text), "\n---\n") {
+		for doc := range strings.SplitSeq(read(t, file), "\n---\n") {
 			var head metav1.TypeMeta
 			require.NoError(t, yaml.Unmarshal([]byte(doc), &head), file)
 			switch head.GroupVersionKind().Group {
@@ -205,11 +202,7 @@ func TestOnlyDevelopmentAllowsPlaintextStores(t *testing.T) {
 		"dev/values.yaml":      `OPPORTUNITY_ALLOW_PLAINTEXT_STORES: "true"`,
 		"production/README.md": `(?m)^    postgres://\S+sslmode=verify-full$(.|\n)*^    rediss\+sentinel://`,
 	} {
-		text, err := os.ReadFile("../k8s/" + file)
-		require.NoError(t, err)
-		require.Regexp(t, want, string(text))
+		require.Regexp(t, want, read(t, "../k8s/"+file))
 	}
-	text, err := os.ReadFile("../k8s/production/values.yaml")
-	require.NoError(t, err)
-	require.NotContains(t, string(text), "OPPORTUNITY_ALLOW_PLAINTEXT_STORES")
+	require.NotContains(t, read(t, "../k8s/production/values.yaml"), "OPPORTUNITY_ALLOW_PLAINTEXT_STORES")
 }
