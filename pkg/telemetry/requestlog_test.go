@@ -1,7 +1,11 @@
 package telemetry
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -10,7 +14,31 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/trace"
 )
+
+func TestRequestLineIsThatOfTheLogger(t *testing.T) {
+	traced := trace.ContextWithSpanContext(t.Context(),
+		trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}}))
+	for _, ctx := range []context.Context{t.Context(), traced} {
+		var out bytes.Buffer
+		tel, err := Start(t.Context(), "test", Config{LogOutput: &out})
+		require.NoError(t, err)
+		o := &observed{id: "req-12345678", route: "/things/{id}", recorder: recorder{bytes: 7}}
+		ctx = context.WithValue(ctx, observedKey{}, o)
+		tel.logRequest(ctx, slog.LevelInfo, o, "GET", 404, 1500*time.Millisecond)
+		tel.Log.LogAttrs(ctx, slog.LevelInfo, "request", slog.String("method", "GET"), slog.String("route", o.route),
+			slog.Int("status", 404), slog.Int64("bytes", 7), slog.Duration("took", 1500*time.Millisecond))
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		require.Len(t, lines, 2)
+		var at struct{ Time time.Time }
+		for i, line := range lines {
+			require.NoError(t, json.Unmarshal([]byte(line), &at))
+			_, lines[i], _ = strings.Cut(line, `,"level"`)
+		}
+		require.Equal(t, lines[1], lines[0])
+	}
+}
 
 // writes records the text of each Write.
 type writes struct {

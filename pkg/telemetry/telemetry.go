@@ -37,11 +37,11 @@ type Telemetry struct {
 	Tracer   trace.Tracer
 	Registry *prometheus.Registry
 
-	lines      *lineWriter
-	requestLog *slog.Logger
-	tracing    bool
-	requests   *prometheus.HistogramVec
-	shutdown   func(context.Context) error
+	service  string
+	lines    *lineWriter
+	tracing  bool
+	requests *prometheus.HistogramVec
+	shutdown func(context.Context) error
 }
 
 // Start creates the telemetry of a service. It exports traces only if an OTEL_* variable sets an
@@ -51,12 +51,10 @@ func Start(ctx context.Context, service string, cfg Config) (*Telemetry, error) 
 	if cfg.LogOutput == nil {
 		lines.out, lines.delay = os.Stderr, true
 	}
-	logger := func(out io.Writer) *slog.Logger {
-		return slog.New(contextual{slog.NewJSONHandler(out, &slog.HandlerOptions{Level: cfg.LogLevel})}).
-			With("service", service)
-	}
 	t := &Telemetry{
-		Log: logger(lines), requestLog: logger(later{lines}), lines: lines,
+		service: service, lines: lines,
+		Log: slog.New(contextual{slog.NewJSONHandler(lines, &slog.HandlerOptions{Level: cfg.LogLevel})}).
+			With("service", service),
 		Tracer:   noop.NewTracerProvider().Tracer(""),
 		Registry: prometheus.NewRegistry(),
 		shutdown: func(context.Context) error { return nil },
