@@ -311,25 +311,3 @@ func strictly(t *testing.T, value, into any) []byte {
 	require.NoError(t, decoder.Decode(into))
 	return encoded
 }
-
-// TestExamplesOfHeadersAndParameters exists because the library validates only examples of bodies
-// and schemas.
-func TestExamplesOfHeadersAndParameters(t *testing.T) {
-	doc := description(t)
-	valid := func(name string, schema *openapi3.SchemaRef, value any) {
-		t.Helper()
-		require.NoError(t, doc.ValidateSchemaJSON(schema.Value, value, openapi3.EnableJSONSchema2020()), name)
-	}
-	for name, header := range doc.Components.Headers {
-		require.NotNil(t, header.Value.Example, name)
-		valid(name, header.Value.Schema, header.Value.Example)
-	}
-	for name, parameter := range doc.Components.Parameters {
-		if parameter.Value.Example != nil {
-			valid(name, parameter.Value.Schema, parameter.Value.Example)
-		}
-		for _, example := range parameter.Value.Examples {
-			valid(name, parameter.Value.Schema, example.Value.Value)
-		}
-	}
-}
