@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -14,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
-	"opportunity.internal/pkg/certificate"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/redisdb"
@@ -186,7 +186,8 @@ func (r *Runtime) CheckPeer(ctx context.Context, to, base string, tokens peer.To
 	return tokens.CheckReady(ctx, r.name, to, base, r.roots)
 }
 
-func (r *Runtime) serve(ctx context.Context, cfg server.Config, ports []server.Port, own *certificate.Server) error {
+func (r *Runtime) serve(ctx context.Context, cfg server.Config, ports []server.Port,
+	withTLS func(net.Listener) net.Listener) error {
 	r.Handle(server.OperationsPort, server.Operations(&r.Ready, r.Metrics()))
 	r.Ready.Add("database role", server.Once(func(ctx context.Context) error { return nameOutage(r.servingRole(ctx)) }))
 	group := server.NewGroup(ctx, cfg, r.Log, &r.Ready)
@@ -196,7 +197,7 @@ func (r *Runtime) serve(ctx context.Context, cfg server.Config, ports []server.P
 	for _, p := range ports {
 		ln := p.Listener
 		if p.Name == server.ServicePort {
-			ln = own.Listen(ln)
+			ln = withTLS(ln)
 		}
 		group.HTTP(p.Name, ln, r.handlers[p.Name])
 	}

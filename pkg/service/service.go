@@ -57,11 +57,11 @@ func (d Definition[C]) run(ctx context.Context, cfg C, before func(*Runtime)) er
 		if err := d.Start(r, cfg); err != nil {
 			return err
 		}
-		own, err := certificate.OpenServer(base.TLS, r.Now, r.Log, r.Registry)
+		withTLS, err := certificate.OpenServer(base.TLS, r.Now, r.Log, r.Registry)
 		if err != nil {
 			return err
 		}
-		return r.serve(ctx, base.Server, ports, own)
+		return r.serve(ctx, base.Server, ports, withTLS)
 	})
 }
 

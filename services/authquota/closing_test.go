@@ -213,33 +213,6 @@ func paid(from time.Time, version int64, change ...func(*api.Entitlement)) api.E
 	return e
 }
 
-// What a principal has while paid periods end is tested in package keys.
-func TestPaidTierEndsOnTime(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *sitekit.Stores) {
-		svc, now := startAt(t, s, begin)
-		key := svc.Issue("")
-		before := svc.Principal(key.Key)
-		e := paid(begin, 1)
-		svc.Entitle(key.Account, e)
-		got := svc.Principal(key.Key)
-		require.Greater(t, got.Epoch, before.Epoch, "gateways look it up again on the next request")
-		require.Equal(t, api.Commercial, got.Tier)
-		require.Equal(t, &api.PrincipalChange{At: *e.PaidUntil, Tier: api.Free, Limits: before.Limits}, got.Next)
-		svc.Grant(key.Account, api.Developer)
-		got = svc.Principal(key.Key)
-		require.Equal(t, []api.Tier{api.Commercial, api.Developer}, []api.Tier{got.Tier, got.Next.Tier})
-		shown := func(tier api.Tier) {
-			t.Helper()
-			listed := svc.ListAccounts("")[0]
-			require.Equal(t, []any{tier, api.Developer, &e}, []any{listed.Tier, listed.Granted, listed.Paid})
-			require.Equal(t, tier, svc.ListKeys("")[0].Tier)
-		}
-		shown(api.Commercial)
-		now.Advance(e.PaidUntil.Sub(begin))
-		shown(api.Developer)
-	})
-}
-
 // The entitlement moves when its account is merged into another; billing continues to push it under
 // the old ID.
 func TestEntitlementMovesWithConnectedAccount(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"context"
 	"time"
 
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
@@ -78,4 +80,16 @@ func start(r *service.Runtime, cfg Config) error {
 	r.Every(service.Loop{Name: "freshness sample", Interval: sampleInterval, Do: work.SampleFreshness})
 	r.Every(service.Loop{Name: "snapshot", Interval: snapshot.PollInterval, Wake: listings.Changed, Do: live.Poll})
 	return nil
+}
+
+// summaries returns the copy of history's summaries in listings. Its position is stored with the
+// summaries, so it resumes where it stopped after an outage of either side.
+func summaries(history *peer.Client, listings *store.Store) feed.Copy[api.EncodedSummary] {
+	return feed.Copy[api.EncodedSummary]{
+		Name:     "summaries",
+		Get:      history.Get,
+		Path:     "/internal/v1/summaries",
+		Sequence: func(s api.EncodedSummary) int64 { return s.Sequence },
+		Store:    listings,
+	}
 }

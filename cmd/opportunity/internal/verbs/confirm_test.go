@@ -1,6 +1,7 @@
 package verbs_test
 
 import (
+	"bufio"
 	"net/http"
 	"os"
 	"strings"
@@ -64,5 +65,20 @@ func TestScriptsAreNotAsked(t *testing.T) {
 		require.NoError(t, err, line)
 		require.NotEmpty(t, sent.String(), line)
 		require.Empty(t, errs, line)
+	}
+}
+
+func TestAgree(t *testing.T) {
+	for answers, want := range map[string]string{
+		"yes\n": "", "Y\n": "", "what?\n\nyes\n": "", "no\n": "nothing was changed", "": "no answer",
+		"sure": "no answer: add --yes",
+	} {
+		var out strings.Builder
+		err := verbs.Agree(bufio.NewReader(strings.NewReader(answers)), &out)
+		if want == "" {
+			require.NoError(t, err, answers)
+		} else {
+			require.ErrorContains(t, err, want, answers)
+		}
 	}
 }

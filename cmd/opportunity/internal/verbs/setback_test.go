@@ -76,28 +76,34 @@ func onPairs(t *testing.T, test func(t *testing.T, p *pair)) {
 	}
 }
 
-func (p *pair) startHistory() {
-	p.history = servicetest.Start(p.t, peer.History, func(ctx context.Context, s server.Config,
-		tel telemetry.Config) error {
-		cfg := p.historyAt
-		require.NoError(p.t, s.Listener.Close())
-		s.Listener, s.Listen = nil, strings.TrimPrefix(p.catalogAt.HistoryURL, "http://")
-		cfg.Server, cfg.Telemetry = s, tel
-		return history.Run(ctx, cfg)
+// start starts a service at its fixed address.
+func (p *pair) start(name, url string, serve func(context.Context, server.Config, telemetry.Config) error,
+) *servicetest.Service {
+	s := servicetest.Start(p.t, name, func(ctx context.Context, at server.Config, tel telemetry.Config) error {
+		require.NoError(p.t, at.Listener.Close())
+		at.Listener, at.Listen = nil, strings.TrimPrefix(url, "http://")
+		return serve(ctx, at, tel)
 	})
-	p.history.URL = p.catalogAt.HistoryURL
+	s.URL = url
+	return s
+}
+
+func (p *pair) startHistory() {
+	cfg := p.historyAt
+	p.history = p.start(peer.History, p.catalogAt.HistoryURL,
+		func(ctx context.Context, at server.Config, tel telemetry.Config) error {
+			cfg.Server, cfg.Telemetry = at, tel
+			return history.Run(ctx, cfg)
+		})
 }
 
 func (p *pair) startCatalog() {
-	p.catalog = servicetest.Start(p.t, peer.Catalog, func(ctx context.Context, s server.Config,
-		tel telemetry.Config) error {
-		cfg := p.catalogAt
-		require.NoError(p.t, s.Listener.Close())
-		s.Listener, s.Listen = nil, strings.TrimPrefix(p.historyAt.CatalogURL, "http://")
-		cfg.Server, cfg.Telemetry = s, tel
-		return catalog.Run(ctx, cfg)
-	})
-	p.catalog.URL = p.historyAt.CatalogURL
+	cfg := p.catalogAt
+	p.catalog = p.start(peer.Catalog, p.historyAt.CatalogURL,
+		func(ctx context.Context, at server.Config, tel telemetry.Config) error {
+			cfg.Server, cfg.Telemetry = at, tel
+			return catalog.Run(ctx, cfg)
+		})
 }
 
 func (p *pair) importListings(ids ...string) {
@@ -203,13 +209,19 @@ func requireSetBack(t *testing.T, s *servicetest.Service, store string) {
 func TestRestoredHistoryIsStoppedUntilTheLossIsAccepted(t *testing.T) {
 	onPairs(t, func(t *testing.T, p *pair) {
 		first := p.checkpoint()
-		restore := p.backUpHistory()
+		restore, restoreAgain := p.backUpHistory(), p.backUpHistory()
 		p.record("a", api.OutcomeClosed)
 		p.record("c", api.OutcomeVerified)
 		p.waitFor("a", api.NeedsReview)
 		p.waitFor("c", api.Verified)
 		lost := p.checkpoint()
+		complete := p.backUpHistory()
 		restore()
+		requireSetBack(t, p.history, "history")
+		complete() // as by point-in-time recovery
+		p.history.WaitReady()
+		p.verify(true, lost)
+		restoreAgain()
 
 		requireSetBack(t, p.history, "history")
 		p.history.Do(http.MethodGet, "/api/v1/opportunities/a/history", nil,
@@ -223,9 +235,6 @@ func TestRestoredHistoryIsStoppedUntilTheLossIsAccepted(t *testing.T) {
 		require.Contains(t, p.verify(false), "the catalog or a gateway has seen this event")
 		require.Equal(t, api.NeedsReview, p.status("a"), "the catalog keeps what it has")
 		require.Equal(t, api.Verified, p.status("c"))
-		p.history.Stop()
-		p.startHistory()
-		requireSetBack(t, p.history, "history")
 
 		var out bytes.Buffer
 		for _, step := range []string{"INSERT ON generations", "DELETE ON claims"} {
@@ -253,74 +262,6 @@ func TestRestoredHistoryIsStoppedUntilTheLossIsAccepted(t *testing.T) {
 		require.Regexp(t, "^[^\n]+/2-[0-9a-f]{16}\n", next, "the log of a generation has its own name")
 		p.verify(true, first, next)
 		require.Contains(t, p.verify(false, lost), "events 4 to 4 are missing", "the break is provable")
-	})
-}
-
-// catalog and history are restored to the same point. They agree, but a gateway has seen newer
-// changes of both, and a checkpoint.
-func TestRestoreOfCatalogAndHistoryIsNoticedByAGateway(t *testing.T) {
-	onPairs(t, func(t *testing.T, p *pair) {
-		p.checkpoint()
-		present := func(s *servicetest.Service, mark string) servicetest.Response {
-			return s.Do(http.MethodGet, api.MarkPath+"?seen="+mark, nil)
-		}
-		newest := func(s *servicetest.Service) string {
-			return servicetest.Read[string](present(s, ""))
-		}
-		p.catalog.Stop()
-		restoreCatalog, restoreHistory := storetest.Backup(t, p.catalogAt.Database.URL), p.backUpHistory()
-		p.startCatalog()
-		p.catalog.WaitReady()
-		p.record("a", api.OutcomeClosed)
-		p.waitFor("a", api.NeedsReview)
-		p.importListings("d")
-		lost := p.checkpoint()
-		ofHistory, ofCatalog := newest(p.history), newest(p.catalog)
-		require.Equal(t, http.StatusOK, present(p.history, ofHistory).Status)
-
-		p.catalog.Stop()
-		p.history.Stop()
-		restoreCatalog()
-		restoreHistory()
-		p.startCatalog()
-		p.history.WaitReady()
-		p.catalog.WaitReady()
-		for _, c := range []struct {
-			service *servicetest.Service
-			store   string
-			mark    string
-		}{{p.history, "history", ofHistory}, {p.catalog, "catalog", ofCatalog}} {
-			present(c.service, c.mark).RequireError("service_unavailable")
-			requireSetBack(t, c.service, c.store)
-		}
-		require.NoError(t, history.Recover(t.Context(), p.historyAt, service.Recovery{Operator: "ann"}, io.Discard))
-		require.NoError(t, catalog.Recover(t.Context(), p.catalogAt, service.Recovery{Operator: "ann"}, io.Discard))
-		p.history.WaitReady()
-		p.catalog.WaitReady()
-		require.NotEqual(t, ofHistory, servicetest.Read[string](present(p.history, ofHistory)))
-		require.NotEqual(t, strings.Split(lost, "\n")[0], strings.Split(p.checkpoint(), "\n")[0])
-	})
-}
-
-// The database is replaced by a complete one, as by point-in-time recovery.
-func TestRestoredHistoryIsReadyAgainWhenItIsComplete(t *testing.T) {
-	onPairs(t, func(t *testing.T, p *pair) {
-		p.checkpoint()
-		restore := p.backUpHistory()
-		p.record("a", api.OutcomeClosed)
-		p.record("c", api.OutcomeVerified)
-		p.waitFor("c", api.Verified)
-		newest := p.checkpoint()
-		complete := p.backUpHistory()
-		restore()
-		requireSetBack(t, p.history, "history")
-		complete()
-		p.history.WaitReady()
-		p.verify(true, newest)
-		require.Equal(t, api.NeedsReview, p.status("a"))
-		p.record("c", api.OutcomeClosed)
-		p.waitFor("c", api.NeedsReview)
-		require.Equal(t, strings.Split(newest, "\n")[0], strings.Split(p.checkpoint(), "\n")[0], "nothing was lost")
 	})
 }
 

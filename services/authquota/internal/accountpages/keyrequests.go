@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
@@ -131,8 +130,8 @@ func (p *Pages) collectKey(v *Visit) (pages.View, error) {
 	if err != nil && problem.Of(err).Code != problem.NotFound { // Collect explains why a request is not found
 		return pages.View{}, err
 	}
-	secret := apikey.Generate(keys.PrefixOf(r.Test))
-	key, err := p.Keys.Collect(v.ctx(), v.Person.Account, v.Param("request"), accepted, keys.NewRecord(secret, p.Peppers))
+	secret, record := keys.Generate(r.Test, p.Peppers)
+	key, err := p.Keys.Collect(v.ctx(), v.Person.Account, v.Param("request"), accepted, record)
 	return pages.View{Template: "key-new", Title: "Your key", Data: newKey{Key: key, Secret: secret.Reveal()}}, err
 }
 

@@ -207,8 +207,8 @@ func (p *Pages) rotateKey(v *Visit) (pages.View, error) {
 	if err != nil {
 		return pages.View{}, err
 	}
-	secret := apikey.Generate(keys.PrefixOf(k.Prefix == apikey.Test))
-	successor, old, err := p.Keys.Rotate(v.ctx(), v.Person.Account, k.ID, keys.NewRecord(secret, p.Peppers))
+	secret, record := keys.Generate(k.Prefix == apikey.Test, p.Peppers)
+	successor, old, err := p.Keys.Rotate(v.ctx(), v.Person.Account, k.ID, record)
 	pending := errors.Is(err, accountdb.ErrNotInEffect) // the key is shown nevertheless, because it cannot be shown again
 	if err != nil && !pending {
 		return pages.View{}, err

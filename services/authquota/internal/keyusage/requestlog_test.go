@@ -55,34 +55,6 @@ func TestCheckLeavesOutWhatIsNotStored(t *testing.T) {
 	require.Equal(t, []api.LoggedRequest{ahead, odd}, got)
 }
 
-func TestFilterAndPages(t *testing.T) {
-	var all []keyusage.Request
-	for i := range 120 {
-		r := logged(i)
-		r.Status = []int{200, 304, 404, 500}[i%4]
-		all = append(all, keyusage.Request{LoggedRequest: r})
-	}
-	require.Len(t, keyusage.RequestFilter{Result: keyusage.ResultSuccessful}.Apply(all), 60)
-	require.Len(t, keyusage.RequestFilter{Result: keyusage.ResultRejected}.Apply(all), 30)
-	require.Len(t, keyusage.RequestFilter{Result: keyusage.ResultFailed}.Apply(all), 30)
-	require.Equal(t, all[7:8], keyusage.RequestFilter{ID: id(7)}.Apply(all))
-	require.Empty(t, keyusage.RequestFilter{ID: id(7), Key: "key_other"}.Apply(all))
-
-	var walked []keyusage.Request
-	after := ""
-	for more := true; more; after = walked[len(walked)-1].ID {
-		var page []keyusage.Request
-		page, more = keyusage.RequestPage(all, after)
-		walked = append(walked, page...)
-	}
-	require.Equal(t, all, walked, "each request once")
-	first, _ := keyusage.RequestPage(all, id(999))
-	require.Equal(t, all[:keyusage.RequestPageSize], first, "a request that has left the log")
-	last, more := keyusage.RequestPage(all, id(119))
-	require.Empty(t, last)
-	require.False(t, more)
-}
-
 // issue creates a key in an account of its own.
 func sent(key string, n int, at time.Time) api.LoggedRequest {
 	return api.LoggedRequest{

@@ -320,6 +320,9 @@ const (
 // Groups is the number of groups.
 const Groups = 4
 
+// AllGroups are the groups in the order of pages.
+var AllGroups = []Group{Served, NotFound, Rejected, Failed}
+
 // Names are the labels of the groups in pages and files, by Group.
 var Names = [Groups]string{"Served", "Not found", "Rejected", "Failed"}
 

@@ -134,10 +134,12 @@ func line(s string) string {
 	return s
 }
 
+const maxAddress = 254 // RFC 5321 section 4.5.3.1
+
 // Address returns an error unless s is a plain email address, without name, comment or line break.
 func Address(s string) error {
 	a, err := netmail.ParseAddress(s)
-	if err != nil || a.Address != s || a.Name != "" || len(s) > 254 || strings.ContainsFunc(s, unicode.IsControl) {
+	if err != nil || a.Address != s || a.Name != "" || len(s) > maxAddress || strings.ContainsFunc(s, unicode.IsControl) {
 		return errors.New("not a plain email address") // without s, because errors are logged
 	}
 	return nil

@@ -2,56 +2,38 @@ package httpapi
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"hash/crc32"
-	"io"
 	"math"
 	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/klauspost/compress/flate"
-	"github.com/klauspost/compress/zstd"
+	"github.com/maypok86/otter/v2"
 )
 
 // A response body is a text, which is the same until the data changes, and a short tail without
 // compression, which has the time of the response. A gzip body is one member: the deflated text
-// ends at a byte boundary, and the tail is the final stored block. A zstd body is one frame, whose
-// last block is the tail.
+// ends at a byte boundary, and the tail is the final stored block.
 
-// Coding is a content coding (RFC 9110, section 8.4.1).
-type Coding string
-
-const (
-	Identity Coding = "" // no compression
-	Gzip     Coding = "gzip"
-	Zstd     Coding = "zstd"
-)
-
-// Negotiate returns the coding that the values of Accept-Encoding prefer. Of codings with the same
-// weight it prefers gzip, so that most clients share the pages in one coding.
-func Negotiate(accept []string) Coding {
-	var gzip, zstd, identity float64
+// acceptsGzip reports whether the values of Accept-Encoding prefer gzip to no compression (RFC 9110,
+// section 12.5.3).
+func acceptsGzip(accept []string) bool {
+	var gzip, identity float64
 	for _, values := range accept {
 		for value := range strings.SplitSeq(values, ",") {
 			name, parameters, _ := strings.Cut(value, ";")
 			switch strings.ToLower(strings.TrimSpace(name)) {
 			case "gzip":
 				gzip = quality(parameters)
-			case "zstd":
-				zstd = quality(parameters)
 			case "identity":
 				identity = quality(parameters)
 			}
 		}
 	}
-	switch best := max(gzip, zstd); {
-	case best == 0 || best < identity:
-		return Identity
-	case best == gzip:
-		return Gzip
-	}
-	return Zstd
+	return gzip > 0 && gzip >= identity
 }
 
 // quality returns the weight of a parameter such as "q=0.5", and 0 if it is malformed.
@@ -83,12 +65,8 @@ type page struct {
 	sum, size uint32 // CRC-32 and length of the text
 }
 
-func (p *page) append(buf []byte, coding Coding, tail []byte) []byte {
+func (p *page) append(buf, tail []byte) []byte {
 	buf = append(buf, p.body...)
-	if coding == Zstd {
-		header := uint32(len(tail))<<3 | 1 //nolint:gosec // MaxTail: size, type 0 (raw), last block
-		return append(binary.LittleEndian.AppendUint32(buf, header)[:len(buf)+3], tail...)
-	}
 	n := uint16(len(tail)) //nolint:gosec // MaxTail
 	buf = binary.LittleEndian.AppendUint16(append(buf, storedFinal), n)
 	buf = append(binary.LittleEndian.AppendUint16(buf, ^n), tail...)
@@ -96,57 +74,86 @@ func (p *page) append(buf []byte, coding Coding, tail []byte) []byte {
 	return binary.LittleEndian.AppendUint32(buf, p.size+uint32(n))
 }
 
-const (
-	gzipLevel = 3 // fast, because the first request for a page waits for it
-	// zstdWindow is the distance over which zstd finds repetitions, more than a usual page.
-	zstdWindow = 512 << 10
-)
+const gzipLevel = 3 // fast, because the first request for a page waits for it
 
 // encoder compresses one text at a time.
 type encoder struct {
-	to interface { // flate.Writer or zstd.Encoder
-		io.Writer
-		Flush() error // ends a block at a byte boundary
-		Reset(io.Writer)
-	}
+	to   *flate.Writer
 	text []byte
 	out  bytes.Buffer
 }
 
 // Idle encoders, because each needs up to a MiB of memory.
-var (
-	gzipEncoders = sync.Pool{New: func() any { return &encoder{to: must(flate.NewWriter(nil, gzipLevel))} }}
-	zstdEncoders = sync.Pool{New: func() any {
-		return &encoder{to: must(zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest),
-			zstd.WithEncoderConcurrency(1),
-			zstd.WithEncoderCRC(false), zstd.WithWindowSize(zstdWindow)))}
-	}}
-)
+var encoders = sync.Pool{New: func() any { return &encoder{to: must(flate.NewWriter(nil, gzipLevel))} }}
 
-func compress(coding Coding, text func([]byte) []byte) *page {
-	pool := &gzipEncoders
-	if coding == Zstd {
-		pool = &zstdEncoders
-	}
-	e := pool.Get().(*encoder)
-	defer pool.Put(e)
+func compress(text func([]byte) []byte) *page {
+	e := encoders.Get().(*encoder)
+	defer encoders.Put(e)
 	e.out.Reset()
-	if coding == Gzip {
-		e.out.WriteString(gzipHeader)
-	}
+	e.out.WriteString(gzipHeader)
 	e.to.Reset(&e.out)
 	e.text = text(e.text[:0])
 	must(e.to.Write(e.text))
-	must(0, e.to.Flush())
+	must(0, e.to.Flush())       // ends a block at a byte boundary
 	size := uint32(len(e.text)) //nolint:gosec // gzip stores the length modulo 2^32
 	return &page{bytes.Clone(e.out.Bytes()), crc32.ChecksumIEEE(e.text), size}
 }
 
-// must returns v. The only errors of the encoders are invalid settings, and those of the writer
-// behind them, which is memory.
+// must returns v. The only errors of the encoder are invalid settings, and those of the writer
+// behind it, which is memory.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
 	}
 	return v
+}
+
+// MaxBytes is the memory for compressed pages, enough for a list of 100,000 records of 2.7 KB in
+// pages of 100.
+const MaxBytes = 64 << 20
+
+// overhead is the memory for each page beyond its compressed bytes.
+const overhead = 512
+
+// Cache holds compressed pages of the newest version of the data, up to a number of bytes. It
+// prefers those that are used often. It is safe for concurrent use, and compresses a page once for
+// concurrent requests.
+type Cache struct {
+	pages *otter.Cache[string, *page]
+
+	mu      sync.Mutex
+	version string // of all pages
+}
+
+// NewCache returns a cache of up to maxBytes.
+func NewCache(maxBytes uint64) *Cache {
+	return &Cache{pages: otter.Must(&otter.Options[string, *page]{
+		MaximumWeight: maxBytes,
+		Weigher: func(_ string, p *page) uint32 {
+			return uint32(len(p.body)) + overhead //nolint:gosec // far below 4 GiB
+		},
+	})}
+}
+
+// Append appends a gzip body to buf: a text, and a tail of at most MaxTail bytes that is not
+// compressed. version and key identify the text; text appends it to a buffer, and is called only if
+// the cache does not have it.
+func (c *Cache) Append(buf []byte, version, key string, text func([]byte) []byte, tail []byte) []byte {
+	c.renew(version)
+	p, err := c.pages.Get(context.Background(), version+" "+key, otter.LoaderFunc[string, *page](
+		func(context.Context, string) (*page, error) { return compress(text), nil }))
+	if err != nil {
+		panic(err) // the loader returns none
+	}
+	return p.append(buf, tail)
+}
+
+// renew drops the pages of older versions: they are never requested again.
+func (c *Cache) renew(version string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.version != version {
+		c.version = version
+		c.pages.InvalidateAll()
+	}
 }

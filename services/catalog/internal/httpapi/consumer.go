@@ -136,13 +136,13 @@ func (a API) recordChanges(g *gin.Context, caller api.Caller) (web.Reply, error)
 func (a API) reply(g *gin.Context, view snapshot.View, key string, tier api.Tier, text func([]byte) []byte) web.Reply {
 	buf, done := newBody()
 	tail := appendMeta(nil, api.NewMeta(tier, view.Now()))
-	coding := Negotiate(g.Request.Header["Accept-Encoding"])
-	if coding == Identity {
-		*buf = append(text(*buf), tail...)
+	coding := ""
+	if acceptsGzip(g.Request.Header["Accept-Encoding"]) {
+		coding, *buf = "gzip", a.Compressed.Append(*buf, view.Version(), key, text, tail)
 	} else {
-		*buf = a.Compressed.Append(*buf, coding, view.Version(), key, text, tail)
+		*buf = append(text(*buf), tail...)
 	}
-	return web.Reply{Header: http.Header{"Vary": {"Accept-Encoding"}}, Body: *buf, Coding: string(coding), Done: done}
+	return web.Reply{Header: http.Header{"Vary": {"Accept-Encoding"}}, Body: *buf, Coding: coding, Done: done}
 }
 
 // appendMeta appends the last member of a body and its end. It encodes meta as appendJSON does, in

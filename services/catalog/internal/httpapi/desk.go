@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,11 @@ import (
 // noContent is the reply to a change that returns nothing.
 var noContent = web.Reply{Status: http.StatusNoContent}
 
+// end returns the handler of a request that ends an operator's work on a listing.
+func end(act func(ctx context.Context, id, actor string) error) func(request) (web.Reply, error) {
+	return func(r request) (web.Reply, error) { return noContent, act(r.context(), r.id(), r.actor) }
+}
+
 // takeLease takes or renews the lease of a listing. It responds with 409 and the lease of another
 // holder who keeps it.
 func (a API) takeLease(r request, in api.LeaseRequest) (web.Reply, error) {
@@ -24,10 +30,6 @@ func (a API) takeLease(r request, in api.LeaseRequest) (web.Reply, error) {
 		return web.Reply{Status: http.StatusConflict, JSON: lease}, err
 	}
 	return web.Reply{JSON: lease}, err
-}
-
-func (a API) endLease(r request) (web.Reply, error) {
-	return noContent, a.Desk.EndLease(r.context(), r.id(), r.actor)
 }
 
 func (a API) saveDraft(r request) (web.Reply, error) {
@@ -43,10 +45,6 @@ func (a API) saveDraft(r request) (web.Reply, error) {
 	return web.JSON(a.Desk.SaveDraft(r.context(), r.id(), r.actor, content))
 }
 
-func (a API) deleteDraft(r request) (web.Reply, error) {
-	return noContent, a.Desk.DeleteDraft(r.context(), r.id(), r.actor)
-}
-
 func (a API) skip(r request, in api.SkipRequest) (_ web.Reply, err error) {
 	now := a.Now()
 	if in.Reason, err = api.Lines(in.Reason, api.MaxText); err != nil {
@@ -57,10 +55,6 @@ func (a API) skip(r request, in api.SkipRequest) (_ web.Reply, err error) {
 			fmt.Sprintf("must be in the future, at most %d days from now", int(api.MaxSkip.Hours()/24)))
 	}
 	return web.JSON(a.Desk.Skip(r.context(), r.id(), r.actor, in))
-}
-
-func (a API) endSkip(r request) (web.Reply, error) {
-	return noContent, a.Desk.EndSkip(r.context(), r.id())
 }
 
 func (a API) open(r request, in api.OpeningRequest) (web.Reply, error) {

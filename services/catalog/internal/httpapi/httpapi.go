@@ -105,11 +105,11 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, ready http.Hand
 	engine.POST("/operator/v1/reviews/records/:id/propose-withdrawal", operator(with(a.propose)))
 	engine.POST("/operator/v1/reviews/records/:id/decline-withdrawal", operator(with(a.decline)))
 	engine.PUT("/operator/v1/reviews/records/:id/lease", operator(with(a.takeLease)))
-	engine.DELETE("/operator/v1/reviews/records/:id/lease", operator(a.endLease))
+	engine.DELETE("/operator/v1/reviews/records/:id/lease", operator(end(a.Desk.EndLease)))
 	engine.PUT("/operator/v1/reviews/records/:id/draft", operator(a.saveDraft))
-	engine.DELETE("/operator/v1/reviews/records/:id/draft", operator(a.deleteDraft))
+	engine.DELETE("/operator/v1/reviews/records/:id/draft", operator(end(a.Desk.DeleteDraft)))
 	engine.PUT("/operator/v1/reviews/records/:id/skip", operator(with(a.skip)))
-	engine.DELETE("/operator/v1/reviews/records/:id/skip", operator(a.endSkip))
+	engine.DELETE("/operator/v1/reviews/records/:id/skip", operator(end(a.Desk.EndSkip)))
 }
 
 // request is a request of an operator.

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/jsonlines"
 	"opportunity.internal/pkg/listingfile"
@@ -24,24 +22,37 @@ import (
 const workTime = 2 * time.Minute // to process a request once it has been read
 
 func (a API) importFile(r request) (web.Reply, error) {
-	mode, err := importMode(r.values)
-	if err != nil {
+	var errs [3]error
+	dry, err := r.values.Flag("dryRun")
+	errs[0] = err
+	// changes nothing if it would publish several listings, one of them never reviewed
+	ask, err := r.values.Flag("ask")
+	errs[1] = err
+	u := upload{now: a.Now(), want: r.values["sha256"]}
+	if u.want != "" && (len(u.want) != 2*sha256.Size || strings.Trim(u.want, "0123456789abcdef") != "") {
+		errs[2] = problem.Invalid("sha256", "must be the sha256 of a dry run")
+	}
+	if err := params.Join(errs[:]...); err != nil {
 		return web.Reply{}, err
 	}
-	u := upload{now: a.Now(), want: mode.sum}
 	var report api.ImportReport
-	err = u.receive(r.Context, func() (err error) {
-		if mode.dry {
+	err = web.File(r.Context, 0, func(in io.Reader) error {
+		u.in = bufio.NewReaderSize(in, received)
+		if _, err := u.in.Peek(received); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		web.Extend(r.Context, api.FileTimeout)
+		if dry {
 			report, err = a.Listings.Preview(r.context(), u.lines)
 		} else {
-			report, err = a.Listings.Import(r.context(), r.actor, u.lines, mode.ask)
+			report, err = a.Listings.Import(r.context(), r.actor, u.lines, ask)
 		}
 		return err
 	})
 	if errors.Is(err, errRejected) {
 		report, err = api.ImportReport{Rejected: u.wrong.Rejected, Omitted: u.wrong.Omitted}, nil
 	}
-	if mode.dry {
+	if dry {
 		report.SHA256 = u.sum
 	}
 	return web.Reply{JSON: report}, err
@@ -64,17 +75,6 @@ const received = 16 << 20
 // errRejected is the error of a file with invalid lines.
 var errRejected = errors.New("the file has invalid lines")
 
-func (u *upload) receive(g *gin.Context, use func() error) error {
-	return web.File(g, 0, func(in io.Reader) error {
-		u.in = bufio.NewReaderSize(in, received)
-		if _, err := u.in.Peek(received); err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		web.Extend(g, api.FileTimeout)
-		return use()
-	})
-}
-
 // lines passes the valid lines to add. It returns errRejected at the end if there are others.
 func (u *upload) lines(add func(listingfile.Line) error) error {
 	hash := sha256.New()
@@ -91,24 +91,6 @@ func (u *upload) lines(add func(listingfile.Line) error) error {
 		return errRejected
 	}
 	return nil
-}
-
-// mode has the parameters of an import.
-type mode struct {
-	dry bool
-	ask bool   // changes nothing if it would publish several listings, one of them never reviewed
-	sum string // required SHA-256 of the file; empty if any file is accepted
-}
-
-func importMode(values params.Values) (m mode, err error) {
-	var errs [3]error
-	m.dry, errs[0] = values.Flag("dryRun")
-	m.ask, errs[1] = values.Flag("ask")
-	if m.sum = values["sha256"]; m.sum != "" && (len(m.sum) != 2*sha256.Size ||
-		strings.Trim(m.sum, "0123456789abcdef") != "") {
-		errs[2] = problem.Invalid("sha256", "must be the sha256 of a dry run")
-	}
-	return m, params.Join(errs[:]...)
 }
 
 // export streams the whole catalog, which may exceed the pod's memory.

@@ -2,11 +2,10 @@ package snapshot
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -55,7 +54,6 @@ type Live struct {
 	polledSequence int64                     // the source's sequence at that poll
 	polledMark     listing.Position          // of the change with that sequence
 	loaded         atomic.Int64              // the source's sequence up to which current has all changes
-	scheduled      map[string]Row            // published rows whose PublishedAt is in the future, by id
 }
 
 // NewLive returns a catalog without a snapshot. Poll loads it.
@@ -81,18 +79,17 @@ func (l *Live) Poll(ctx context.Context) error {
 	if replaced {
 		l.log.WarnContext(ctx, "catalog database was replaced: loading all records", "sequence", sequence,
 			"loaded_sequence", l.polledSequence)
-		current, l.scheduled = nil, nil
+		current = nil
 	}
-	if current != nil && sequence == l.polledSequence && !l.scheduledIsPublic(started) {
+	if current != nil && sequence == l.polledSequence {
 		l.lastPoll.Store(&started)
 		return nil
 	}
 	start := time.Now()
-	next, scheduled, n, err := l.load(ctx, current, started)
+	next, n, err := l.load(ctx, current)
 	if err != nil {
 		return err
 	}
-	l.scheduled = scheduled
 	if l.polledMark, err = l.source.Mark(ctx, sequence); err != nil {
 		return err
 	}
@@ -125,25 +122,10 @@ func (l *Live) replaced(ctx context.Context, sequence int64) (bool, error) {
 	return mark != l.polledMark, err
 }
 
-func (l *Live) scheduledIsPublic(now time.Time) bool {
-	for _, row := range l.scheduled {
-		if !row.scheduled(now) {
-			return true
-		}
-	}
-	return false
-}
-
-// load applies the changes since current (nil: all rows), and the scheduled rows that became
-// public, and returns the number of applied changes. It leaves out a row that cannot be decoded or
-// encoded. scheduled has the rows that are not public at now. One goroutine reads rows, and one per
+// load applies the changes since current (nil: all rows), and returns the number of applied changes.
+// It leaves out a row that cannot be decoded or encoded. One goroutine reads rows, and one per
 // processor encodes them.
-func (l *Live) load(ctx context.Context, current *Snapshot, now time.Time) (next *Snapshot, scheduled map[string]Row,
-	n int, err error) {
-	scheduled = maps.Clone(l.scheduled)
-	if scheduled == nil {
-		scheduled = map[string]Row{}
-	}
+func (l *Live) load(ctx context.Context, current *Snapshot) (next *Snapshot, n int, err error) {
 	first := current == nil
 	if first {
 		current = empty
@@ -167,16 +149,16 @@ func (l *Live) load(ctx context.Context, current *Snapshot, now time.Time) (next
 	}
 	g.Go(func() (err error) {
 		defer close(batches)
-		sequence, public, err = l.read(ctx, current, now, scheduled, batches)
+		sequence, public, err = l.read(ctx, current, batches)
 		return err
 	})
 	if err := g.Wait(); err != nil {
-		return nil, nil, 0, err
+		return nil, 0, err
 	}
 	if len(changes) == 0 && !first {
-		return current, scheduled, 0, nil
+		return current, 0, nil
 	}
-	return current.apply(changes, sequence, public), scheduled, len(changes), nil
+	return current.apply(changes, sequence, public), len(changes), nil
 }
 
 func (l *Live) encode(ctx context.Context, batches <-chan []Row) (changes []change) {
@@ -194,11 +176,8 @@ func (l *Live) encode(ctx context.Context, batches <-chan []Row) (changes []chan
 	return changes
 }
 
-// read sends the rows changed after current, and the scheduled rows that are public at now, to
-// batches. It updates scheduled and returns the highest sequences.
-func (l *Live) read(
-	ctx context.Context, current *Snapshot, now time.Time, scheduled map[string]Row, batches chan<- []Row,
-) (sequence, public int64, err error) {
+// read sends the rows changed after current to batches, and returns the highest sequences.
+func (l *Live) read(ctx context.Context, current *Snapshot, batches chan<- []Row) (sequence, public int64, err error) {
 	sequence, public = current.sequence, current.public
 	rows := make([]Row, 0, loadBatch)
 	send := func() error {
@@ -212,21 +191,11 @@ func (l *Live) read(
 	}
 	err = l.source.Changes(ctx, sequence, func(row Row) error {
 		sequence, public = max(sequence, row.Sequence), max(public, row.PublicSequence)
-		if delete(scheduled, row.ID); row.scheduled(now) {
-			scheduled[row.ID] = row
-			row.Document = sql.NullString{}
-		}
 		if rows = append(rows, row); len(rows) < loadBatch {
 			return nil
 		}
 		return send()
 	})
-	for id, row := range scheduled {
-		if !row.scheduled(now) {
-			delete(scheduled, id)
-			rows = append(rows, row)
-		}
-	}
 	return sequence, public, errors.Join(err, send())
 }
 
@@ -276,5 +245,26 @@ func (l *Live) Stats() Stats {
 	return Stats{
 		Records: s.Len(), Bytes: s.bytes, LeftOut: len(s.leftOut), Sequence: s.sequence,
 		Age: l.now().Sub(*l.lastPoll.Load()), BuildTime: s.buildTime, BuiltAt: s.builtAt,
+	}
+}
+
+// Growth of the heap between two collections.
+const (
+	minGrowth = 12       // percent, also during the first load
+	maxGrowth = 400      // percent
+	headroom  = 18 << 20 // bytes, within these limits
+)
+
+// growth returns the growth in percent for a snapshot of encoded records. Go's default of 100
+// percent would double the memory of a large catalog, whose records stay, and collect a small one
+// several times a second.
+func growth(records int64) int {
+	return int(min(max(headroom*100/max(records, 1), minGrowth), maxGrowth))
+}
+
+// limitHeap sets the growth in percent. GOGC in the environment overrides it.
+func limitHeap(percent int) {
+	if _, set := os.LookupEnv("GOGC"); !set {
+		debug.SetGCPercent(percent)
 	}
 }

@@ -19,7 +19,6 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/catalog/internal/listing"
 	"opportunity.internal/services/catalog/internal/listingtest"
-	"opportunity.internal/services/catalog/internal/query"
 )
 
 // memorySource is a Source in memory that can fail.
@@ -257,47 +256,6 @@ func TestUnreadableRecordIsLeftOut(t *testing.T) {
 
 	s.put(t, records[0])
 	poll(299, 1, 0)
-}
-
-func TestRecordIsNotPublicBeforePublishedAt(t *testing.T) {
-	at := now
-	s := &memorySource{rows: map[string]Row{}}
-	l := NewLive(s, func() time.Time { return at }, slog.New(slog.DiscardHandler))
-	records := listingtest.Records(2, 20, now)
-	for i, delay := range []time.Duration{time.Hour, 2 * time.Hour, 3 * time.Hour, time.Microsecond, 0} {
-		records[i].Entry.PublishedAt = new(now.Add(delay))
-	}
-	s.put(t, records...)
-	versions := map[string]bool{}
-	public := func(after time.Duration, want int) {
-		t.Helper()
-		at = now.Add(after)
-		require.NoError(t, l.Poll(t.Context()))
-		view, err := l.View()
-		require.NoError(t, err)
-		require.Equal(t, want, l.Stats().Records)
-		require.Equal(t, want, view.Select(query.Filter{}, api.Commercial).Total())
-		versions[view.Version()] = true
-	}
-	public(0, 16)
-	_, ok := l.current.Load().At(at).Find(records[0].Entry.ID, api.Commercial)
-	require.False(t, ok)
-	public(time.Microsecond, 17)
-	public(time.Hour-time.Microsecond, 17)
-	records[1].Entry.PublishedAt = new(now.Add(-time.Hour))
-	records[2].Entry.Visibility = listingfile.Withdrawn
-	s.put(t, records[1], records[2])
-	public(time.Hour-time.Microsecond, 18)
-	s.changesErr = errors.New("torn")
-	at = now.Add(time.Hour)
-	require.Error(t, l.Poll(t.Context()))
-	s.changesErr = nil
-	public(time.Hour, 19)
-	public(4*time.Hour, 19)
-	before := s.loads
-	public(4*time.Hour, 19)
-	require.Equal(t, before, s.loads, "a poll without changes reads no rows")
-	require.Len(t, versions, 4, "each changed list has a new version")
 }
 
 func TestStepOfTheWallClockDoesNotAgeTheSnapshot(t *testing.T) {

@@ -26,11 +26,6 @@ type Row struct {
 	Summary        sql.NullString
 }
 
-// scheduled reports whether the listing is published with a publication time after now.
-func (r Row) scheduled(now time.Time) bool {
-	return r.Document.Valid && r.PublishedAt != nil && r.PublishedAt.After(now)
-}
-
 // record is a published record: its encoded form, and the properties that filters and the list
 // order use. Times are in Unix nanoseconds.
 type record struct {

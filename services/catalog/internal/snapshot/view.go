@@ -26,9 +26,8 @@ type View struct {
 // Now returns the time of the view.
 func (v View) Now() time.Time { return v.at }
 
-// Version returns a string that changes whenever a list does: with the data, with a status or a
-// profile's freshness, and when a scheduled record becomes public. It is the same on all replicas
-// with the same data.
+// Version returns a string that changes whenever a list does: with the data, and with a status or a
+// profile's freshness. It is the same on all replicas with the same data.
 func (v View) Version() string {
 	b := strconv.AppendInt(nil, v.s.public, 10)
 	b = strconv.AppendInt(append(b, '.'), int64(len(v.s.order)), 10)

@@ -253,29 +253,6 @@ func TestVerifiedReviewWithoutEvidenceCountsAsNeedsReview(t *testing.T) {
 	}
 }
 
-func TestStatusOfHistories(t *testing.T) {
-	ok := verified(0)
-	for _, c := range []struct {
-		name   string
-		events []api.RecordedEvent
-		want   api.VerificationStatus
-	}{
-		{"no events", nil, api.Unverified},
-		{"link checks only", []api.RecordedEvent{link(0, api.OutcomeReachable), link(1, api.OutcomeClosed)},
-			api.Unverified},
-		{"verified", []api.RecordedEvent{ok, link(1, api.OutcomeReachable), link(2, api.OutcomeBlocked),
-			link(3, api.OutcomeUnreachable)}, api.Verified},
-		{"closed by a review", []api.RecordedEvent{ok, review(1, api.OutcomeClosed, nil)}, api.NeedsReview},
-		{"closed by a link check", []api.RecordedEvent{ok, link(1, api.OutcomeClosed)}, api.NeedsReview},
-		{"reviewed again", []api.RecordedEvent{ok, link(1, api.OutcomeClosed), recorded(apitest.Verified("a", at(2)))},
-			api.Verified},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			require.Equal(t, c.want, event.StateOf("a", c.events).StatusAt(nil, at(24)))
-		})
-	}
-}
-
 // history generates events on a coarse clock, so that equal times and gaps of days both occur.
 var history = rapid.Map(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) api.RecordedEvent {
 	hours := float64(rapid.IntRange(0, 20).Draw(t, "slot") * 6)
@@ -357,21 +334,10 @@ func TestUndo(t *testing.T) {
 		latest string
 	}{
 		{"the latest review", []api.RecordedEvent{first, second, undo("u", "second", 3)}, api.Verified, "first"},
-		{"the only review", []api.RecordedEvent{first, undo("u", "first", 3)}, api.Unverified, ""},
-		{"an undo", []api.RecordedEvent{first, second, undo("u", "second", 3), undo("v", "u", 4)}, api.NeedsReview,
-			"second"},
 		{"an undo of an undo", []api.RecordedEvent{first, second, undo("u", "second", 3), undo("v", "u", 4),
 			undo("w", "v", 5)}, api.Verified, "first"},
-		{"twice", []api.RecordedEvent{first, second, undo("u", "second", 3), undo("v", "second", 4)}, api.Verified,
-			"first"},
 		{"one of two undos", []api.RecordedEvent{first, second, undo("u", "second", 3), undo("v", "second", 4),
 			undo("w", "v", 5)}, api.Verified, "first"},
-		{"all reviews", []api.RecordedEvent{first, second, undo("u", "second", 3), undo("v", "first", 4)},
-			api.Unverified, ""},
-		{"an earlier review", []api.RecordedEvent{first, second, undo("u", "first", 3)}, api.NeedsReview, "second"},
-		{"before a later review", []api.RecordedEvent{first, second, undo("u", "second", 3),
-			named("third", review(4, api.OutcomeNeedsReview, nil))},
-			api.NeedsReview, "third"},
 		{"an unknown event", []api.RecordedEvent{first, undo("u", "other", 3)}, api.Verified, "first"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -387,32 +353,6 @@ func TestUndo(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestClosedReviewDerivesItsFacts compares with a history in which each closed review has the facts
-// of the state before it.
-func TestClosedReviewDerivesItsFacts(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		events := history.Draw(t, "events")
-		for i := range events { // at distinct times
-			events[i].CheckedAt = events[i].CheckedAt.Add(time.Duration(i) * time.Second)
-		}
-		given := slices.Clone(events)
-		for i, e := range events {
-			if e.CheckType != api.FactualReview || e.Outcome != api.OutcomeClosed || e.Facts != nil {
-				continue
-			}
-			before := event.StateOf("a", slices.DeleteFunc(slices.Clone(events),
-				func(o api.RecordedEvent) bool { return !o.CheckedAt.Before(e.CheckedAt) }))
-			if before.Facts != nil {
-				given[i].Facts = new(*before.Facts)
-				given[i].Facts.ApplicationStatus = api.ApplicationClosed
-			}
-		}
-		if diff := cmp.Diff(event.StateOf("a", given), event.StateOf("a", events)); diff != "" {
-			t.Fatal(diff)
-		}
-	})
 }
 
 func TestClosed(t *testing.T) {
@@ -529,63 +469,6 @@ func TestReviewAnswersCauseOfLinkChecks(t *testing.T) {
 			require.Equal(t, c.want == nil, s.Undisputed(nil))
 		})
 	}
-}
-
-// TestConflictMatchesNaiveRule compares with a naive version of the rule for checks without a
-// cause: a later check conflicts if its outcome is closed or needs-review, or if it ends a pair of
-// unreachable checks a day apart with only unreachable checks in between.
-func TestConflictMatchesNaiveRule(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		events := history.Draw(t, "events")
-		for i := range events {
-			if events[i].CheckType == api.LinkCheck {
-				events[i].Evidence = nil
-			}
-		}
-		s := event.StateOf("a", events)
-		if s.LastCheckedAt == nil {
-			if s.ConflictAt != nil {
-				t.Fatal("got a conflict without a review")
-			}
-			return
-		}
-		var want *time.Time
-		for _, second := range events {
-			later := second.CheckType == api.LinkCheck && second.CheckedAt.After(*s.LastCheckedAt)
-			conflicts := second.Outcome == api.OutcomeClosed || second.Outcome == api.OutcomeNeedsReview
-			for _, first := range events {
-				conflicts = conflicts || unbrokenPair(events, first, second) && first.CheckedAt.After(*s.LastCheckedAt)
-			}
-			if later && conflicts && (want == nil || second.CheckedAt.Before(*want)) {
-				want = &second.CheckedAt
-			}
-		}
-		if diff := cmp.Diff(want, s.ConflictAt); diff != "" {
-			t.Fatal(diff)
-		}
-	})
-}
-
-func unbrokenPair(events []api.RecordedEvent, first, second api.RecordedEvent) bool {
-	if first.CheckType != api.LinkCheck || first.Outcome != api.OutcomeUnreachable ||
-		second.Outcome != api.OutcomeUnreachable ||
-		second.CheckedAt.Sub(first.CheckedAt) < 24*time.Hour {
-		return false
-	}
-	for _, e := range events {
-		if e.CheckType != api.LinkCheck || e.Outcome == api.OutcomeUnreachable {
-			continue
-		}
-		// at the same time, reachable and blocked count as earlier than unreachable, closed and
-		// needs-review as later
-		milder := e.Outcome == api.OutcomeReachable || e.Outcome == api.OutcomeBlocked
-		afterFirst := e.CheckedAt.After(first.CheckedAt) || !milder && e.CheckedAt.Equal(first.CheckedAt)
-		beforeSecond := e.CheckedAt.Before(second.CheckedAt) || milder && e.CheckedAt.Equal(second.CheckedAt)
-		if afterFirst && beforeSecond {
-			return false
-		}
-	}
-	return true
 }
 
 func TestSummaryNamesItsLastEvent(t *testing.T) {

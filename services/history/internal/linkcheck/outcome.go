@@ -3,7 +3,6 @@ package linkcheck
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -92,26 +91,23 @@ func resolverFailed(err error) bool {
 // failureReason returns the reason for a missing response. It never contains the error's text,
 // because notes are public.
 func failureReason(err error) string {
-	var name *net.DNSError
-	var unknown x509.UnknownAuthorityError
-	var host x509.HostnameError
-	var invalid x509.CertificateInvalidError
-	var record tls.RecordHeaderError
-	var alert tls.AlertError
-	var certificate *tls.CertificateVerificationError
-	var network net.Error
+	name, _ := errors.AsType[*net.DNSError](err)
+	network, _ := errors.AsType[net.Error](err)
+	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
+	_, record := errors.AsType[tls.RecordHeaderError](err)
+	_, alert := errors.AsType[tls.AlertError](err)
 	switch {
 	case forbidden(err):
 		return "its name resolves to an address that is not public"
-	case errors.As(err, &name) && name.IsNotFound:
+	case name != nil && name.IsNotFound:
 		return "its name does not exist"
 	case resolverFailed(err):
 		return "its name could not be resolved"
-	case errors.As(err, &unknown), errors.As(err, &host), errors.As(err, &invalid), errors.As(err, &certificate):
+	case certificate:
 		return "its certificate is not valid"
-	case errors.As(err, &record), errors.As(err, &alert):
+	case record, alert:
 		return "the TLS handshake failed"
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+	case errors.Is(err, context.DeadlineExceeded), network != nil && network.Timeout():
 		return "the request timed out"
 	}
 	return "the connection failed"

@@ -189,17 +189,6 @@ func TestEndlessEmptyGzipIsBounded(t *testing.T) {
 	require.Less(t, sent, fewBytes)
 }
 
-func TestRedirectToPrivateAddressReadsNothing(t *testing.T) {
-	w := newFakeNet(t)
-	trap, dialled := listenBeside(t, w.port)
-	defer trap.Close()
-	w.on("/faq", w.redirect(302, "http://127.0.0.2:PORT/secret"))
-	got := w.readBy(w.checker(nil), "http://maple.works:PORT/faq")
-	require.Nil(t, got.page)
-	require.Contains(t, got.note, "an address that is not public")
-	require.Zero(t, dialled.Load())
-}
-
 func TestBodyThatStopsIsNotRead(t *testing.T) {
 	w := newFakeNet(t)
 	released := make(chan struct{})

@@ -167,7 +167,7 @@ func (s *Store) Skip(ctx context.Context, id, actor string, want api.SkipRequest
 }
 
 // EndSkip returns a skipped listing to the queue. It does nothing if the listing is not skipped.
-func (s *Store) EndSkip(ctx context.Context, id string) error {
+func (s *Store) EndSkip(ctx context.Context, id, _ string) error {
 	return database.Outage(s.db.WithContext(ctx).Delete(&skipRow{ListingID: id}).Error)
 }
 
