@@ -152,7 +152,9 @@ func TestServicesFindTheirPods(t *testing.T) {
 			require.True(t, found[0].serves, "%s selects %s", s.Name, found[0].owner)
 			for _, port := range s.Spec.Ports {
 				require.True(t, slices.ContainsFunc(found[0].spec.Containers, func(c corev1.Container) bool {
-					return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == port.TargetPort.String() })
+					return slices.ContainsFunc(c.Ports, func(open corev1.ContainerPort) bool {
+						return open.Name == port.TargetPort.String()
+					})
 				}), "%s: port %s", s.Name, port.Name)
 			}
 		}
