@@ -233,7 +233,8 @@ func (s *stack) ready(t testing.TB) {
 	}
 }
 
-// operationsOf returns the address of the operations port of a service, or the first of the gateways.
+// operationsOf returns the address of the operations port of a service, or the first of the
+// gateways.
 func (s *stack) operationsOf(service string) string {
 	return s.operations[slices.Index(append(slices.Clone(s.services), peer.Gateway), service)]
 }
