@@ -2,13 +2,13 @@ package telemetry
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
@@ -122,7 +122,7 @@ func requestID(r *http.Request) string {
 	if sent := r.Header[api.RequestIDHeader]; len(sent) > 0 && validRequestID(sent[0]) {
 		return sent[0]
 	}
-	return rand.Text()
+	return uuid.NewString() // the form that the request log of authquota takes
 }
 
 func describe(span trace.Span, r *http.Request, o *observed, status int) {
