@@ -1,7 +1,6 @@
 package charts_test
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -47,9 +46,7 @@ func examples(t *testing.T, folder string) (all []manifest) {
 	files, err := filepath.Glob("../k8s/" + folder + "/*.yaml")
 	require.NoError(t, err)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		for doc := range strings.SplitSeq(string(text), "\n---\n") {
+		for doc := range strings.SplitSeq(read(t, file), "\n---\n") {
 			var head metav1.TypeMeta
 			require.NoError(t, yaml.Unmarshal([]byte(doc), &head), file)
 			switch head.GroupVersionKind().Group {
@@ -74,8 +71,8 @@ func eachInstallation(t *testing.T, test func(t *testing.T, all []manifest)) {
 	}
 }
 
-// TestPodsHaveMinimalAccess runs the checks of the admission plugin for the restricted standard, and
-// checks restrictions beyond it.
+// TestPodsHaveMinimalAccess runs the checks of the admission plugin for the restricted standard,
+// and checks restrictions beyond it.
 func TestPodsHaveMinimalAccess(t *testing.T) {
 	checks, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	require.NoError(t, err)
@@ -155,7 +152,9 @@ func TestServicesFindTheirPods(t *testing.T) {
 			require.True(t, found[0].serves, "%s selects %s", s.Name, found[0].owner)
 			for _, port := range s.Spec.Ports {
 				require.True(t, slices.ContainsFunc(found[0].spec.Containers, func(c corev1.Container) bool {
-					return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == port.TargetPort.String() })
+					return slices.ContainsFunc(c.Ports, func(open corev1.ContainerPort) bool {
+						return open.Name == port.TargetPort.String()
+					})
 				}), "%s: port %s", s.Name, port.Name)
 			}
 		}
@@ -198,18 +197,14 @@ func TestOnlyThePublicPortIsExposed(t *testing.T) {
 	})
 }
 
-// TestOnlyDevelopmentAllowsPlaintextStores checks the values of both folders of k8s, and the URLs that
-// production documents.
+// TestOnlyDevelopmentAllowsPlaintextStores checks the values of both folders of k8s, and the URLs
+// that production documents.
 func TestOnlyDevelopmentAllowsPlaintextStores(t *testing.T) {
 	for file, want := range map[string]string{
 		"dev/values.yaml":      `OPPORTUNITY_ALLOW_PLAINTEXT_STORES: "true"`,
 		"production/README.md": `(?m)^    postgres://\S+sslmode=verify-full$(.|\n)*^    rediss\+sentinel://`,
 	} {
-		text, err := os.ReadFile("../k8s/" + file)
-		require.NoError(t, err)
-		require.Regexp(t, want, string(text))
+		require.Regexp(t, want, read(t, "../k8s/"+file))
 	}
-	text, err := os.ReadFile("../k8s/production/values.yaml")
-	require.NoError(t, err)
-	require.NotContains(t, string(text), "OPPORTUNITY_ALLOW_PLAINTEXT_STORES")
+	require.NotContains(t, read(t, "../k8s/production/values.yaml"), "OPPORTUNITY_ALLOW_PLAINTEXT_STORES")
 }

@@ -1,11 +1,15 @@
 package charts_test
 
 import (
+	"encoding/json"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -162,5 +166,161 @@ func TestImages(t *testing.T) {
 		command := p.owner == "Deployment opportunity-desk" || p.owner == "Pod opportunity-test"
 		require.Equal(t, command, p.container.Image == "command@sha256:0", p.owner)
 		require.Equal(t, strings.Contains(p.owner, "authquota"), p.container.Image == "y@sha256:0", p.owner)
+	}
+}
+
+// takesAway matches statements that break reads or writes of the previous version.
+var takesAway = regexp.MustCompile(`(?i)\b(DROP\s+(TABLE|COLUMN|VIEW)|RENAME\s+(TO|COLUMN)|ALTER\s+(COLUMN\s+)?\w+\s+(SET\s+DATA\s+)?TYPE|SET\s+NOT\s+NULL)\b|ADD\s+COLUMN\s+[^;,]*\bNOT\s+NULL\b[^;,]*`)
+
+// contract matches the statement that the previous version no longer needs what a migration
+// removes: "-- Contract: reason".
+var contract = regexp.MustCompile(`(?m)^-- Contract: \S`)
+
+// TestPreviousVersionWorksWithNewSchema exists because migrations run while pods of the previous
+// version serve, and a rollback keeps them.
+func TestPreviousVersionWorksWithNewSchema(t *testing.T) {
+	files, err := filepath.Glob("../services/*/internal/*/migrations/*/*.sql")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(files), 8, "four services, two dialects")
+	for _, file := range files {
+		text := read(t, file)
+		require.True(t, contract.MatchString(text) || !breaks(text),
+			"%s removes something that the previous version may need: "+
+				"do it a release later and say in a line \"-- Contract: why it is no longer needed\"", file)
+	}
+	for _, statement := range []string{
+		"ALTER TABLE a DROP COLUMN b;", "drop table a;", "ALTER TABLE a RENAME COLUMN b TO c;",
+		"ALTER TABLE a ALTER COLUMN b TYPE text;", "ALTER TABLE a ALTER COLUMN b SET NOT NULL;",
+		"ALTER TABLE a ADD COLUMN b text NOT NULL;",
+	} {
+		require.True(t, breaks(statement), statement)
+	}
+	require.False(t, breaks("ALTER TABLE a ADD COLUMN b text NOT NULL DEFAULT '', ADD COLUMN c text; DROP TRIGGER d;"))
+}
+
+func breaks(migration string) bool {
+	return slices.ContainsFunc(takesAway.FindAllString(migration, -1), func(statement string) bool {
+		return !strings.Contains(strings.ToUpper(statement), "DEFAULT")
+	})
+}
+
+func withDesk() values {
+	return with("desk", values{"enabled": true, "publicURL": "https://desk.example.com"})
+}
+
+func TestDeskIsOptional(t *testing.T) {
+	for _, m := range rendered(t, least()) {
+		require.NotContains(t, m.text, "desk", m.file)
+	}
+	require.Len(t, of[*appsv1.Deployment](rendered(t, withDesk())), len(services)+1)
+}
+
+// TestDeskHasOnePodAndNoSecret checks that two pods never serve at once, because each rejects the
+// sessions of the other, and that a page can only do what the operator token of its visitor allows.
+func TestDeskHasOnePodAndNoSecret(t *testing.T) {
+	desk := named[*appsv1.Deployment](t, rendered(t, withDesk()), "opportunity-desk")
+	require.EqualValues(t, 1, *desk.Spec.Replicas)
+	require.Equal(t, appsv1.RecreateDeploymentStrategyType, desk.Spec.Strategy.Type)
+	c := desk.Spec.Template.Spec.Containers[0]
+	require.Empty(t, c.EnvFrom)
+	require.Equal(t, []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: "483183820"}}, c.Env)
+	require.Equal(t, []string{
+		"desk", "--listen=:8082", "--public-url=https://desk.example.com",
+		"--admin-url=http://opportunity-gateway-admin:8081",
+	}, c.Args)
+	for _, probe := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
+		require.Equal(t, "/readyz", probe.HTTPGet.Path)
+		require.Equal(t, c.Ports[0].Name, probe.HTTPGet.Port.String())
+	}
+}
+
+func TestHelmTestMakesCallsByDefault(t *testing.T) {
+	test := podOf(t, rendered(t, with("test.secretName", "robot")), "Pod opportunity-test")
+	require.Contains(t, test.container.Args, "--calls")
+	require.Equal(t, "robot", test.container.Env[1].ValueFrom.SecretKeyRef.Name)
+	require.NotEmpty(t, test.environment["OPPORTUNITY_ACTOR"], "the command issues no key without a name for the audit log")
+	quiet := podOf(t, rendered(t, with("test.calls", false)), "Pod opportunity-test").container
+	require.NotContains(t, quiet.Args, "--calls")
+	require.Empty(t, quiet.Env)
+}
+
+func monitored(t *testing.T) values {
+	t.Helper()
+	v := with("monitoring.serviceMonitor.enabled", true)
+	set(v, "monitoring.prometheusRule", values{"enabled": true, "runbookBaseURL": "https://git.example.com/docs/runbooks"})
+	return set(v, "monitoring.dashboards.enabled", true)
+}
+
+// TestEveryServiceIsScraped checks that each service is scraped as a job with its name, and only on
+// operations ports.
+func TestEveryServiceIsScraped(t *testing.T) {
+	all := rendered(t, monitored(t))
+	monitors := of[*monitoringv1.ServiceMonitor](all)
+	require.Len(t, monitors, 1)
+	spec := monitors[0].Spec
+	require.Len(t, spec.Endpoints, 1)
+	var scraped []string
+	for _, s := range of[*corev1.Service](all) {
+		if !matches(spec.Selector.MatchLabels, s.Labels) {
+			continue
+		}
+		require.Equal(t, spec.Endpoints[0].Port, s.Spec.Ports[0].Name)
+		require.Len(t, s.Spec.Ports, 1, s.Name)
+		require.EqualValues(t, 9090, s.Spec.Ports[0].Port, s.Name)
+		require.True(t, s.Spec.PublishNotReadyAddresses, "%s: unready pods must be scraped", s.Name)
+		scraped = append(scraped, s.Labels[spec.JobLabel])
+	}
+	require.ElementsMatch(t, services, scraped)
+}
+
+// TestAlertsAndDashboardsAreComplete checks that the objects have all of rules/ and dashboards/,
+// and that alerts link to their runbooks.
+func TestAlertsAndDashboardsAreComplete(t *testing.T) {
+	all := rendered(t, monitored(t))
+	files, err := filepath.Glob(chartDir + "/rules/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	rules := of[*monitoringv1.PrometheusRule](all)
+	require.Len(t, rules, 1)
+	require.GreaterOrEqual(t, len(rules[0].Spec.Groups), len(files))
+	alerts := 0
+	standard := of[*monitoringv1.PrometheusRule](rendered(t, with("monitoring.prometheusRule.enabled", true)))
+	for g, group := range rules[0].Spec.Groups {
+		for i, r := range group.Rules {
+			if r.Alert == "" {
+				continue
+			}
+			alerts++
+			require.Equal(t, "https://git.example.com/docs/runbooks/"+r.Alert+".md", r.Annotations["runbook_url"])
+			require.Equal(t, "https://data.example.com/docs/runbooks/"+r.Alert+".md",
+				standard[0].Spec.Groups[g].Rules[i].Annotations["runbook_url"])
+			require.NotContains(t, r.Annotations["description"], "<no value>", "Prometheus must expand it, not Helm")
+		}
+	}
+	require.Greater(t, alerts, 10)
+
+	files, err = filepath.Glob(chartDir + "/dashboards/*.json")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		name := filepath.Base(file)
+		board := named[*corev1.ConfigMap](t, all, "opportunity-dashboard-"+strings.TrimSuffix(name, ".json"))
+		require.Equal(t, "1", board.Labels["grafana_dashboard"])
+		require.True(t, json.Valid([]byte(board.Data[name])), name)
+	}
+}
+
+// TestInstalledServicesHaveDownAlerts checks that each installed service has an alert for its
+// absence, and other services have none.
+func TestInstalledServicesHaveDownAlerts(t *testing.T) {
+	absent := regexp.MustCompile(`absent\(opportunity_service_info\{service="(\w+)"\}\)`)
+	for sells, want := range map[bool][]string{true: services, false: {"authquota", "catalog", "gateway", "history"}} {
+		var found []string
+		for _, m := range rendered(t, set(monitored(t), "billing.enabled", sells)) {
+			for _, match := range absent.FindAllStringSubmatch(m.text, -1) {
+				found = append(found, match[1])
+			}
+		}
+		require.ElementsMatch(t, want, found)
 	}
 }

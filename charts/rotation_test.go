@@ -68,7 +68,7 @@ func (c *kubectlCluster) write(name string, content any) {
 		require.NoError(c.t, err)
 		text = string(encoded)
 	}
-	require.NoError(c.t, os.WriteFile(filepath.Join(c.folder, name), []byte(text), 0o700)) //nolint:gosec // some are programs
+	require.NoError(c.t, os.WriteFile(filepath.Join(c.folder, name), []byte(text), 0o700))
 }
 
 // rotate runs scripts/rotate-secret, and returns its output and the Secrets before it and after
@@ -104,10 +104,8 @@ func (c *kubectlCluster) rotate(args ...string) (output string, states []secrets
 	files, err := filepath.Glob(filepath.Join(c.folder, "state-*.json"))
 	require.NoError(c.t, err)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(c.t, err)
 		var list corev1.SecretList
-		require.NoError(c.t, json.Unmarshal(text, &list))
+		require.NoError(c.t, json.Unmarshal([]byte(read(c.t, file)), &list))
 		state := secrets{}
 		for _, s := range list.Items {
 			state[s.Name] = map[string]string{}
@@ -164,15 +162,14 @@ func TestTokensAreRotatedWithoutARejectedCall(t *testing.T) {
 	require.Equal(t, c.secrets["database"], last["database"])
 	require.Equal(t, c.secrets["authquota"]["KEYSTORE"], last["authquota"]["KEYSTORE"])
 	require.Contains(t, last["authquota"]["OPPORTUNITY_CALLER_TOKENS"], "billing:"+old("h"))
-	arguments, err := os.ReadFile(filepath.Join(c.folder, "arguments"))
-	require.NoError(t, err)
+	arguments := read(t, filepath.Join(c.folder, "arguments"))
 	seen := map[string]bool{}
 	for _, service := range []string{"gateway", "catalog", "history"} {
 		for _, e := range entries(last[service]["OPPORTUNITY_PEER_TOKENS"]) {
 			require.Len(t, e[1], 64)
 			require.False(t, seen[e[1]], "each pair has its own token")
 			seen[e[1]] = true
-			require.NotContains(t, string(arguments), e[1])
+			require.NotContains(t, arguments, e[1])
 			require.NotContains(t, out, e[1])
 		}
 	}

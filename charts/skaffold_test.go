@@ -1,7 +1,6 @@
 package charts_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -43,14 +42,12 @@ type pipeline struct {
 func TestSkaffold(t *testing.T) {
 	schema, err := jsonschema.NewCompiler().Compile("testdata/skaffold-v4beta13.json")
 	require.NoError(t, err)
-	text, err := os.ReadFile("../skaffold.yaml")
-	require.NoError(t, err)
 	programs, built := append([]string{"opportunity"}, services...), map[string]string{}
 	for _, name := range programs {
 		built["IMAGE_FULLY_QUALIFIED_opportunity_"+name] = "opportunity/" + name + ":built"
 	}
 	builds, releases := 0, 0
-	for doc := range strings.SplitSeq(string(text), "\n---\n") {
+	for doc := range strings.SplitSeq(read(t, "../skaffold.yaml"), "\n---\n") {
 		var all any
 		require.NoError(t, yaml.UnmarshalStrict([]byte(doc), &all))
 		require.Equal(t, "skaffold/v4beta13", all.(map[string]any)["apiVersion"])

@@ -1,7 +1,6 @@
 package charts_test
 
 import (
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -184,10 +183,8 @@ func TestAddressOfPublicURLIsRejectedWhereAHostIsNeeded(t *testing.T) {
 // TestMisspeltAndEmptyValues adds an unknown value to each group of values, and leaves each value
 // empty, as a key without a value in a file does.
 func TestMisspeltAndEmptyValues(t *testing.T) {
-	text, err := os.ReadFile(chartDir + "/values.yaml")
-	require.NoError(t, err)
 	var defaults values
-	require.NoError(t, yaml.Unmarshal(text, &defaults))
+	require.NoError(t, yaml.Unmarshal([]byte(read(t, chartDir+"/values.yaml")), &defaults))
 	features := func() values {
 		v := least()
 		for _, path := range []string{
@@ -220,7 +217,7 @@ func TestMisspeltAndEmptyValues(t *testing.T) {
 		}
 	}
 	visit("", defaults)
-	_, err = render(t, with("gatway", values{"replicas": 2}))
+	_, err := render(t, with("gatway", values{"replicas": 2}))
 	require.ErrorContains(t, err, "additional properties 'gatway' not allowed")
 }
 

@@ -1,15 +1,128 @@
 package e2e
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
 )
+
+// TestDeskInTheBrowser walks through the curation desk as two curators do, with the keyboard alone,
+// without JavaScript and on a phone. It prints what a review costs. Pictures of every page stay in
+// e2e/browser/artifacts.
+func TestDeskInTheBrowser(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	u := up(t, dir)
+	machine := httptest.NewServer(newReader(t, u.adminURL))
+	defer machine.Close()
+	desk, settings := u.desk(t, machine.URL)
+	operator := strings.TrimSpace(text(t, filepath.Join(dir, "operator-token")))
+	u.walk(t, "desk.mjs", append(settings, "WALK_TOKEN="+operator, "WALK_MACHINE="+machine.URL,
+		"WALK_CANDIDATES="+candidatesFile(t, deskCandidates()...))...)
+	require.NotContains(t, desk.out.String(), operator, "the operator token is in the log of the desk")
+}
+
+// reader is an admin listener whose review sheets also have what a machine found on pages that do
+// not exist here.
+type reader struct {
+	*httputil.ReverseProxy
+
+	mu    sync.Mutex
+	found map[string]map[string]json.RawMessage // members of the sheet, by listing
+}
+
+func newReader(t *testing.T, admin string) http.Handler {
+	t.Helper()
+	to, err := url.Parse(admin)
+	require.NoError(t, err)
+	r := &reader{found: map[string]map[string]json.RawMessage{}}
+	r.ReverseProxy = &httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) {
+		p.SetURL(to)
+		p.Out.Header.Del("Accept-Encoding")
+	}, ModifyResponse: r.add}
+	mux := http.NewServeMux()
+	mux.Handle("/", r)
+	mux.HandleFunc("POST /found/{id}", func(w http.ResponseWriter, req *http.Request) {
+		var members map[string]json.RawMessage
+		if json.NewDecoder(req.Body).Decode(&members) != nil {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.found[req.PathValue("id")] = members
+	})
+	return mux
+}
+
+func (r *reader) add(resp *http.Response) error {
+	r.mu.Lock()
+	found := r.found[strings.TrimPrefix(resp.Request.URL.Path, "/operator/v1/reviews/records/")]
+	r.mu.Unlock()
+	if found == nil || resp.Request.Method != http.MethodGet {
+		return nil
+	}
+	var sheet map[string]json.RawMessage
+	if err := json.NewDecoder(resp.Body).Decode(&sheet); err != nil {
+		return err
+	}
+	maps.Copy(sheet, found)
+	body, err := json.Marshal(sheet)
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	resp.Header.Set("Content-Length", strconv.Itoa(len(body)))
+	return err
+}
+
+// deskCandidates returns 30 candidates. Number 13 has only a list on GitHub as a source, number 14
+// has three sources.
+func deskCandidates() (all []map[string]any) {
+	type source = map[string]any
+	for i := range 30 {
+		site := fmt.Sprintf("https://candidate-%02d.example/", i)
+		sources := []source{{"url": site}, {"url": site + "faq"}}
+		switch i {
+		case 13:
+			sources = []source{{"url": "https://github.com/example/awesome-list"}}
+		case 14:
+			sources = append(sources, source{"url": site + "pay"})
+		}
+		all = append(all, map[string]any{
+			"id": fmt.Sprintf("candidate-%02d", i), "company": map[string]any{"name": fmt.Sprintf("Candidate %02d", i),
+				"website": site},
+			"applicationUrl": site + "apply", "category": api.Categories[i%len(api.Categories)],
+			"summary": "A candidate for the desk.", "sources": sources,
+		})
+	}
+	return all
+}
+
+// candidatesFile writes a listings file with candidates and returns its path.
+func candidatesFile(t *testing.T, candidates ...map[string]any) string {
+	t.Helper()
+	var lines bytes.Buffer
+	for _, c := range candidates {
+		require.NoError(t, json.NewEncoder(&lines).Encode(c))
+	}
+	file := filepath.Join(t.TempDir(), "candidates.jsonl")
+	require.NoError(t, os.WriteFile(file, lines.Bytes(), 0o600))
+	return file
+}
 
 // TestInTheBrowser walks through the account pages as a person does, in Chromium. "make pictures"
 // saves pictures of every page in e2e/browser/artifacts, at desktop and phone width.

@@ -2,8 +2,7 @@
 // `opportunity up`, and a stack of one process for each service, with three gateways, on a real
 // Postgres and a real Redis.
 //
-// Every response under /api is validated against the OpenAPI description and decoded strictly into
-// the types of pkg/api.
+// Every response under /api is validated against the OpenAPI description, without unknown fields.
 //
 // The programs are built once for a run, or taken from the directory in OPPORTUNITY_E2E_BIN. The
 // stores come from scripts/with-stores. With OPPORTUNITY_E2E_URL, which must be its

@@ -24,7 +24,7 @@ func TestFaultsAuthquota(t *testing.T) {
 	s := newStackOn(t, parts{clocks: make([]time.Duration, gateways), ahead: time.Until(midnight) - 20*time.Minute},
 		fmt.Sprintf("OPPORTUNITY_TIERS=commercial=10000/10000000/100,free=1000/%d/10", perDay),
 		"OPPORTUNITY_SERVICE_CAPACITY=100000000")
-	s.fill(t, sample(t))
+	s.fill(t)
 	readers := s.readers(t)
 	t.Run("slow", func(t *testing.T) { s.slowAuthquota(t, readers) })
 	t.Run("midnight", func(t *testing.T) { s.midnight(t, readers, midnight, perDay) })

@@ -5,12 +5,11 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/procfs"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
@@ -144,11 +143,11 @@ func (s *stack) memory(t testing.TB, service string) (most int) {
 		if !strings.HasPrefix(p.name, service+" ") {
 			continue
 		}
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))
+		proc, err := procfs.NewProc(p.cmd.Process.Pid)
 		require.NoError(t, err)
-		pages, err := strconv.Atoi(strings.Fields(string(text))[1])
+		stat, err := proc.Stat()
 		require.NoError(t, err)
-		most = max(most, pages*os.Getpagesize())
+		most = max(most, stat.ResidentMemory())
 	}
 	require.NotZero(t, most, "no process of %s", service)
 	return most

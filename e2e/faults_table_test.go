@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // campaign is the number of seconds that each fault lasts in `make faults`, which writes the table
@@ -41,8 +44,8 @@ func newResult(t testing.TB, fault, invariant string) *result {
 	r := &result{fault: fault, invariant: invariant}
 	t.Cleanup(func() {
 		t.Log(r.row(!t.Failed()))
-		if campaign > 0 && r.write(!t.Failed()) != nil {
-			t.Errorf("the table in %s cannot be written", tableFile)
+		if campaign > 0 {
+			assert.NoError(t, r.write(!t.Failed()))
 		}
 	})
 	return r
@@ -60,48 +63,41 @@ func (r *result) row(held bool) string {
 	return fmt.Sprintf("| %s | %s | %s | %s |\n", r.fault, r.invariant, cmp.Or(r.measured, "nothing"), verdict)
 }
 
-const (
-	tableFile  = "../docs/operations.md"
-	tableBegin = "<!-- begin: make faults -->\n"
-	tableEnd   = "<!-- end: make faults -->"
-)
+// pageLock serializes changes of pages, because scenarios may be parallel.
+var pageLock sync.Mutex
 
-// tableLock serializes writes of the table, because scenarios may be parallel.
-var tableLock sync.Mutex
-
-func (r *result) write(held bool) error {
-	tableLock.Lock()
-	defer tableLock.Unlock()
-	page, err := os.ReadFile(tableFile)
+// rewrite changes the text of a page in docs that a target of make writes.
+func rewrite(page, target string, change func(old string) string) error {
+	pageLock.Lock()
+	defer pageLock.Unlock()
+	file := filepath.Join("..", "docs", page)
+	content, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	head := fmt.Sprintf("Each fault lasted %d seconds, at %d calls a second unless the row has another rate, on %d cores.\n\n| Fault | Invariant | Measured | Verdict |\n|---|---|---|---|\n", campaign, rate(), runtime.NumCPU())
-	text, err := withRow(string(page), head, r.row(held))
-	if err != nil {
-		return err
+	begin, end := "<!-- begin: make "+target+" -->\n", "<!-- end: make "+target+" -->"
+	before, rest, begins := strings.Cut(string(content), begin)
+	old, after, ends := strings.Cut(rest, end)
+	if !begins || !ends {
+		return fmt.Errorf("%s has no text between %q and %q", file, begin, end)
 	}
-	return os.WriteFile(tableFile, []byte(text), 0o644) //nolint:gosec // a page
+	return os.WriteFile(file, []byte(before+begin+change(old)+end+after), 0o644) //nolint:gosec // a page
 }
 
-// withRow returns a page with a row in the table of faults, in place of the row of the same fault
-// if there is one. A table with another head, of a campaign with other settings, is replaced.
-func withRow(page, head, row string) (string, error) {
-	before, rest, begins := strings.Cut(page, tableBegin)
-	table, after, ends := strings.Cut(rest, tableEnd)
-	if !begins || !ends {
-		return "", fmt.Errorf("the page lacks the line %s or %s", strings.TrimSpace(tableBegin), tableEnd)
-	}
-	var rows []string
-	if old, same := strings.CutPrefix(strings.TrimLeft(table, "\n"), head); same {
-		rows = slices.Collect(strings.Lines(strings.TrimRight(old, "\n") + "\n"))
-	}
-	fault, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " | ")
-	at := slices.IndexFunc(rows, func(line string) bool { return strings.HasPrefix(line, "| "+fault+" | ") })
-	if at < 0 {
-		rows = append(rows, row)
-	} else {
-		rows[at] = row
-	}
-	return before + tableBegin + "\n" + head + strings.Join(rows, "") + "\n" + tableEnd + after, nil
+// write writes the row into the table of faults, in place of the row of the same fault if there is
+// one. A table with another head, of a campaign with other settings, is replaced.
+func (r *result) write(held bool) error {
+	head := fmt.Sprintf("Each fault lasted %d seconds, at %d calls a second unless the row has another rate, on %d cores.\n\n| Fault | Invariant | Measured | Verdict |\n|---|---|---|---|\n", campaign, rate(), runtime.NumCPU())
+	return rewrite("operations.md", "faults", func(table string) string {
+		var rows []string
+		if old, same := strings.CutPrefix(strings.TrimLeft(table, "\n"), head); same {
+			rows = slices.Collect(strings.Lines(strings.TrimRight(old, "\n") + "\n"))
+		}
+		at := slices.IndexFunc(rows, func(line string) bool { return strings.HasPrefix(line, "| "+r.fault+" | ") })
+		if at < 0 {
+			at, rows = len(rows), append(rows, "")
+		}
+		rows[at] = r.row(held)
+		return "\n" + head + strings.Join(rows, "") + "\n"
+	})
 }

@@ -3,7 +3,6 @@ module opportunity.internal/e2e
 go 1.26.0
 
 require (
-	filippo.io/torchwood v0.9.0
 	github.com/Shopify/toxiproxy/v2 v2.5.0
 	github.com/getkin/kin-openapi v0.152.0
 	github.com/gin-gonic/gin v1.12.0
@@ -19,11 +18,9 @@ require (
 	github.com/stretchr/testify v1.12.1
 	go.opentelemetry.io/proto/otlp v1.11.1
 	go.yaml.in/yaml/v3 v3.0.5
-	golang.org/x/mod v0.42.0
 	golang.org/x/sync v0.24.0
 	google.golang.org/protobuf v1.36.12
 	opportunity.internal/pkg v0.0.0
-	pgregory.net/rapid v1.3.0
 )
 
 require (

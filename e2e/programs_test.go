@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bufio"
 	"bytes"
 	"flag"
 	"fmt"
@@ -18,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience bounds every wait. It does not measure speed: a test that reaches it fails. Benchmarks wait
-// longer.
+// patience bounds every wait. It does not measure speed: a test that reaches it fails. Benchmarks
+// wait longer.
 var patience = 2 * time.Minute
 
 var built = sync.OnceValues(func() (string, error) {
@@ -35,8 +34,8 @@ var built = sync.OnceValues(func() (string, error) {
 		"./services/history/cmd/history", "./services/authquota/cmd/authquota", "./services/billing/cmd/billing")
 })
 
-// goBuild builds programs of the module in folder into dir, without debug information, which takes a
-// third of the time to link.
+// goBuild builds programs of the module in folder into dir, without debug information, which takes
+// a third of the time to link.
 func goBuild(folder, dir string, packages ...string) error {
 	build := exec.Command("go", append([]string{"build", "-trimpath", "-ldflags=-s", "-o", dir + "/"}, packages...)...) //nolint:noctx,gosec // our own programs
 	build.Dir = folder
@@ -106,7 +105,8 @@ func start(t testing.TB, settings []string, path string, args ...string) *proces
 		defer os.Remove(out.Name()) //nolint:errcheck // a temporary file
 		p.kill()
 		if t.Failed() {
-			t.Logf("%s printed:\n%s", p.name, errorLines(p.out.String())+tail(p.out.String(), 4000))
+			text := p.out.String()
+			t.Logf("%s printed:\n%s", p.name, text[max(0, len(text)-4000):])
 		}
 	})
 	return p
@@ -117,19 +117,6 @@ func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.exited
 }
-
-// errorLines returns the first lines of a log that report errors of the program.
-func errorLines(log string) string {
-	var lines strings.Builder
-	for line := range strings.Lines(log) {
-		if strings.Contains(line, "internal_error") && lines.Len() < 4000 {
-			lines.WriteString(line)
-		}
-	}
-	return lines.String()
-}
-
-func tail(s string, n int) string { return s[max(0, len(s)-n):] }
 
 // interrupt asks the process to end, as Ctrl-C does.
 func (p *process) interrupt(t testing.TB) {
@@ -215,16 +202,6 @@ func ready(t testing.TB, url string, of ...*process) {
 		defer resp.Body.Close()
 		return resp.StatusCode == http.StatusOK
 	})
-}
-
-// curlLine returns the line with the curl command from the output of `up`.
-func curlLine(printed string) string {
-	for lines := bufio.NewScanner(strings.NewReader(printed)); lines.Scan(); {
-		if line := strings.TrimSpace(lines.Text()); strings.HasPrefix(line, "curl ") {
-			return line
-		}
-	}
-	return ""
 }
 
 // TestMain runs a baseline of a benchmark if the process was started as one.

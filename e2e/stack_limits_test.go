@@ -104,7 +104,7 @@ func decided(t testing.TB, gateway, key, path string) (a response) {
 func TestChangesHoldOnTheNextRequest(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.fill(t, sample(t))
+	s.fill(t)
 	everywhere := func(key issued, path string, status int, code problem.Code) {
 		t.Helper()
 		for _, gateway := range s.gateways {

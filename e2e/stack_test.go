@@ -3,7 +3,6 @@ package e2e
 import (
 	"cmp"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -154,7 +153,9 @@ func (a *assembly) startRedis() {
 	a.t.Helper()
 	a.clock = filepath.Join(a.t.TempDir(), "clock")
 	setClock(a.t, a.clock, a.at.ahead)
-	environment := []string{"LD_PRELOAD=" + clockLibrary(a.t), "CLOCK_OFFSET_FILE=" + a.clock}
+	library, err := clockLibrary()
+	require.NoError(a.t, err)
+	environment := []string{"LD_PRELOAD=" + library, "CLOCK_OFFSET_FILE=" + a.clock}
 	if a.at.redisDir == "" {
 		a.redis = redistest.Start(a.t, environment...)
 	} else {
@@ -232,7 +233,8 @@ func (s *stack) ready(t testing.TB) {
 	}
 }
 
-// operationsOf returns the address of the operations port of a service, or the first of the gateways.
+// operationsOf returns the address of the operations port of a service, or the first of the
+// gateways.
 func (s *stack) operationsOf(service string) string {
 	return s.operations[slices.Index(append(slices.Clone(s.services), peer.Gateway), service)]
 }
@@ -244,6 +246,9 @@ func (s *stack) isSetBack(t testing.TB, service string) bool {
 	a, err := try(t.Context(), s.operationsOf(service), call{path: "/readyz"})
 	return err == nil && strings.Contains(string(a.body), api.SetBackCondition)
 }
+
+// sampleEvents is the number of events of recordPath in the sample.
+const sampleEvents = 7
 
 // eventCount returns the number of events of the record of the sample that consumers see.
 func (s *stack) eventCount(t testing.TB, key string) int {
@@ -290,16 +295,6 @@ func tokenBetween(caller, called string) string {
 // link returns the link from a service to another service or a store.
 func (s *stack) link(from, to string) *link { return s.links[[2]string{from, to}] }
 
-// postgres returns the links from all services to Postgres.
-func (s *stack) postgres() (all []*link) {
-	for at, l := range s.links {
-		if at[1] == "postgres" {
-			all = append(all, l)
-		}
-	}
-	return all
-}
-
 func hostOf(t testing.TB, address string) string {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -316,33 +311,15 @@ func through(t testing.TB, l *link, database string) string {
 	return u.String()
 }
 
-// fill copies the published records and events of another deployment to the stack, and waits until
-// they are served.
-func (s *stack) fill(t testing.TB, from deployment) {
+// fill imports the sample, and waits until its reviews are served.
+func (s *stack) fill(t testing.TB) {
 	t.Helper()
-	s.verb(t, from.verb(t, "", "listings", "export"), "listings", "import", "--yes", "-")
-	theirs, verified := spend(from, api.Commercial), 0
-	var events strings.Builder
-	for _, o := range list(t, from.url, theirs.next(t), listPath+"?limit=100") {
-		for _, p := range walk(t, from.url, theirs.next(t), listPath+"/"+o.ID+"/history?limit=100", eventPage) {
-			for _, e := range p.Data {
-				line, err := json.Marshal(e)
-				require.NoError(t, err)
-				events.WriteString(strings.Replace(string(line), `"id":"`+e.ID+`",`, "", 1) + "\n")
-			}
-		}
-		if o.Verification.ReviewCount > 0 {
-			verified++
-		}
-	}
-	s.verb(t, events.String(), "events", "append", "-")
-	ours := spend(s.deployment, api.Commercial)
-	for _, gateway := range s.gateways {
-		eventually(t, "the events show", func() bool {
-			got := read[api.OpportunityList](t, gateway, ours.next(t), listPath+"?checked_after=2000-01-01")
-			return got.Pagination.Total == verified
-		})
-	}
+	s.verb(t, "", "sample")
+	free := spend(s.deployment, api.Free)
+	eventually(t, "the free set is complete", func() bool {
+		return read[api.OpportunityList](t, s.url, free.next(t), listPath).Pagination.Total == 10
+	})
+	s.awaitEvents(t, s.issue(t, api.Commercial).Key, sampleEvents)
 }
 
 // query returns the text that a query of one row returns.

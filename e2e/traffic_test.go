@@ -62,7 +62,7 @@ const generous = "OPPORTUNITY_TIERS=commercial=10000/1000000/100,free=20/1000000
 func newStackWithReaders(t *testing.T, at parts, settings ...string) (*stack, []caller) {
 	t.Helper()
 	s := newStackOn(t, at, append([]string{generous, "OPPORTUNITY_SERVICE_CAPACITY=10000000"}, settings...)...)
-	s.fill(t, sample(t))
+	s.fill(t)
 	return s, s.readers(t)
 }
 

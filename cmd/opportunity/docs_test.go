@@ -43,10 +43,7 @@ func TestCommandsInDocsExist(t *testing.T) {
 // Arguments are not checked.
 func requireCommandLine(t *testing.T, root *cobra.Command, line, file string) {
 	t.Helper()
-	line = regexp.MustCompile(`"[^"]*"`).ReplaceAllString(line, "text")
-	line, _, _ = strings.Cut(line, " #")
-	line = strings.TrimSpace(line[:strings.IndexAny(line+"|", "|>)")])
-	cmd, rest, err := root.Find(strings.Fields(line))
+	cmd, rest, err := root.Find(words(line))
 	require.NoError(t, err, "%s: opportunity %s", file, line)
 	require.True(t, len(rest) == 0 || !cmd.HasSubCommands(), "%s: unknown command: opportunity %s", file, line)
 	for _, word := range rest {
@@ -56,4 +53,12 @@ func requireCommandLine(t *testing.T, root *cobra.Command, line, file string) {
 			require.True(t, known, "%s: opportunity %s: unknown flag --%s", file, line, name)
 		}
 	}
+}
+
+// words splits a command at spaces, up to a comment, a pipe or a redirection. Quoted text becomes one
+// word.
+func words(line string) []string {
+	line = regexp.MustCompile(`"[^"]*"|'[^']*'`).ReplaceAllString(line, "text")
+	line, _, _ = strings.Cut(line, " #")
+	return strings.Fields(line[:strings.IndexAny(line+"|", "|><)")])
 }

@@ -19,6 +19,8 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
+require github.com/caarlos0/env/v11 v11.4.2 // indirect
+
 require (
 	code.dny.dev/ssrf v0.3.0 // indirect
 	filippo.io/torchwood v0.9.0 // indirect

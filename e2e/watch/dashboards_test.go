@@ -34,9 +34,9 @@ func TestDashboards(t *testing.T) {
 			for _, target := range p.Targets {
 				require.False(t, refs[target.RefID], "%s: %s has two queries %s", file, p.Title, target.RefID)
 				refs[target.RefID] = true
-				names, err := watch.Metrics(watch.Expr(target.Expr))
+				selectors, err := watch.Selectors(watch.Expr(target.Expr))
 				require.NoError(t, err, "%s: %s", file, p.Title)
-				require.NotEmpty(t, names)
+				require.NotEmpty(t, selectors)
 				require.Contains(t, target.Expr, `namespace=~"$namespace"`, "%s: %s must filter by namespace", file, p.Title)
 			}
 		}

@@ -28,6 +28,13 @@ func rules(t *testing.T) []rulefmt.Rule {
 	return all
 }
 
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return string(text)
+}
+
 // pages returns the runbooks by alert.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
@@ -35,9 +42,7 @@ func pages(t *testing.T) map[string]string {
 	require.NoError(t, err)
 	found := map[string]string{}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		found[strings.TrimSuffix(filepath.Base(file), ".md")] = string(text)
+		found[strings.TrimSuffix(filepath.Base(file), ".md")] = read(t, file)
 	}
 	return found
 }
@@ -45,8 +50,7 @@ func pages(t *testing.T) map[string]string {
 // TestAlertsAndRunbooksMatch also checks the sections of each runbook and its row in the index.
 func TestAlertsAndRunbooksMatch(t *testing.T) {
 	pages := pages(t)
-	index, err := os.ReadFile(runbooksDir + "/README.md")
-	require.NoError(t, err)
+	index := read(t, runbooksDir+"/README.md")
 	severities := map[string][]string{}
 	for _, r := range rules(t) {
 		if r.Alert == "" {
@@ -66,7 +70,7 @@ func TestAlertsAndRunbooksMatch(t *testing.T) {
 		}
 		require.NotEmpty(t, watch.Queries(text), alert)
 		row := regexp.MustCompile(`(?m)^\| \[` + alert + `\]\(` + alert +
-			`\.md\) \| ([a-z, ]+) \|`).FindStringSubmatch(string(index))
+			`\.md\) \| ([a-z, ]+) \|`).FindStringSubmatch(index)
 		require.NotNil(t, row, "the index has no row for "+alert)
 		want := slices.Compact(slices.Sorted(slices.Values(severities[alert])))
 		require.Equal(t, strings.Join(want, ", "), row[1], alert)
@@ -80,9 +84,7 @@ var forms = regexp.MustCompile("(?m)^ *In a cluster:\n\n *```sh\n([^`]+)```\n\n 
 // for one machine, and that commands of a cluster are only where it says so.
 func TestRunbooksHaveCommandsForEachInstallation(t *testing.T) {
 	all := pages(t)
-	text, err := os.ReadFile(runbooksDir + "/failover.md")
-	require.NoError(t, err)
-	all["failover"] = string(text)
+	all["failover"] = read(t, runbooksDir+"/failover.md")
 	ofCluster := regexp.MustCompile(`\b(kubectl|helm) `)
 	for name, text := range all {
 		pairs := forms.FindAllStringSubmatch(text, -1)
@@ -101,32 +103,26 @@ func TestRunbooksHaveCommandsForEachInstallation(t *testing.T) {
 // Every recorded series in an expression must have a recording rule, and every recording rule must
 // be used.
 func TestRecordedSeriesMatchRules(t *testing.T) {
-	recorded, used := map[string]bool{}, map[string]bool{}
-	for _, r := range rules(t) {
-		recorded[r.Record] = true
-		names, err := watch.Metrics(r.Expr)
+	recorded, used := map[string]bool{"": true}, map[string]bool{"": true}
+	use := func(expr string) {
+		selectors, err := watch.Selectors(expr)
 		require.NoError(t, err)
-		for _, name := range names {
-			used[name] = true
-		}
-	}
-	for _, text := range texts(t) {
-		for _, query := range watch.Queries(text) {
-			names, err := watch.Metrics(query)
-			require.NoError(t, err)
-			for _, name := range names {
-				used[name] = true
+		for _, s := range selectors {
+			if strings.Contains(s.Name, ":") {
+				used[s.Name] = true
 			}
 		}
 	}
-	for name := range used {
-		if strings.Contains(name, ":") {
-			require.True(t, recorded[name], name)
+	for _, r := range rules(t) {
+		recorded[r.Record] = true
+		use(r.Expr)
+	}
+	for _, text := range texts(t) {
+		for _, query := range watch.Queries(text) {
+			use(query)
 		}
 	}
-	for name := range recorded {
-		require.True(t, name == "" || used[name], "%s is unused", name)
-	}
+	require.Equal(t, recorded, used)
 }
 
 // texts returns all pages with queries.
@@ -134,19 +130,15 @@ func texts(t *testing.T) map[string]string {
 	t.Helper()
 	found := pages(t)
 	for _, file := range []string{"../../docs/operators/slo.md", "../../docs/operators/observability.md"} {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		found[file] = string(text)
+		found[file] = read(t, file)
 	}
 	return found
 }
 
 // The queries in the page of the objectives must equal those of the rules.
 func TestObjectivesMatchRules(t *testing.T) {
-	text, err := os.ReadFile("../../docs/operators/slo.md")
-	require.NoError(t, err)
 	queries := map[string]bool{}
-	for _, q := range watch.Queries(string(text)) {
+	for _, q := range watch.Queries(read(t, "../../docs/operators/slo.md")) {
 		queries[canonical(t, q)] = true
 	}
 	for _, record := range []string{"namespace:opportunity_calls_failed:ratio_rate",

@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/prometheus/common/model"
@@ -113,16 +111,6 @@ var grafana = strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$
 
 // Expr returns the expression of a panel with values for Grafana's variables.
 func Expr(panel string) string { return grafana.Replace(panel) }
-
-// Metrics returns the names of the metrics in an expression.
-func Metrics(expr string) ([]string, error) {
-	selectors, err := Selectors(expr)
-	names := map[string]bool{}
-	for _, s := range selectors {
-		names[s.Name] = true
-	}
-	return slices.Sorted(maps.Keys(names)), err
-}
 
 // Selectors returns the selectors of series in an expression, each with its metric as Name.
 func Selectors(expr string) (all []*parser.VectorSelector, err error) {

@@ -1,6 +1,10 @@
 package api
 
-import "time"
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+)
 
 // Version is the version of the API, as in the metadata of every response and in the path prefix.
 const Version = "1"
@@ -67,4 +71,14 @@ type OperatorError struct {
 type ErrorDetail struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
+}
+
+// Encode returns v as JSON in the form of every response: without HTML escapes, because browsers do
+// not render JSON as HTML, and without a final newline.
+func Encode(v any) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
 }

@@ -124,3 +124,9 @@ func checkAuthority(authority string) error {
 	}
 	return nil
 }
+
+// IsLoopback reports whether host, a name or an IP address without a port, is this machine.
+func IsLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}

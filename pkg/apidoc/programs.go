@@ -104,37 +104,29 @@ func shellQuote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// literal reports whether the languages write the value without quotes.
-func (a argument) literal() bool { return a.Resolved.Is("boolean") || a.Resolved.Is("integer") }
+// literal returns the value in a language, with the name of a boolean and the quoted form of a text.
+func (a argument) literal(boolean, quoted string) string {
+	switch {
+	case a.Resolved.Is("boolean"):
+		return boolean
+	case a.Resolved.Is("integer"):
+		return a.Value
+	}
+	return quoted
+}
 
 func goValue(a argument) string {
-	switch {
-	case a.Resolved.Is("boolean"):
-		return "opportunity." + exported(a.Value)
-	case a.literal():
-		return a.Value
-	}
-	return strconv.Quote(a.Value)
+	return a.literal("opportunity."+exported(a.Value), strconv.Quote(a.Value))
 }
 
-func pythonValue(a argument) string {
-	switch {
-	case a.Resolved.Is("boolean"):
-		return exported(a.Value)
-	case a.literal():
-		return a.Value
-	}
-	return jsonQuote(a.Value)
-}
+func pythonValue(a argument) string { return a.literal(exported(a.Value), jsonQuote(a.Value)) }
 
 func jsValue(a argument) string {
-	if a.literal() {
-		return a.Value
+	quoted := jsonQuote(a.Value)
+	if !strings.ContainsAny(a.Value, `'"`) && len(quoted) == len(a.Value)+2 {
+		quoted = "'" + a.Value + "'"
 	}
-	if quoted := jsonQuote(a.Value); strings.ContainsAny(a.Value, `'"`) || len(quoted) != len(a.Value)+2 {
-		return quoted
-	}
-	return "'" + a.Value + "'"
+	return a.literal(a.Value, quoted)
 }
 
 // jsonQuote returns a string literal of JSON, which is also one of JavaScript and Python.

@@ -74,45 +74,36 @@ func (c PeerConfig) Validate(urls map[string]string) error {
 
 func (c PeerConfig) files() []file { return []file{{caSetting, c.CAFile}} }
 
-// Server is the certificate of a service. A nil Server has none.
-type Server struct {
-	pair  *watched[*tls.Certificate]
-	plain bool // accepts plain HTTP as well
-}
-
-// OpenServer reads the certificate of cfg. It returns nil if none is set. It logs to log and
+// OpenServer reads the certificate of cfg. It returns a function that wraps a listener: its
+// connections use TLS 1.3 with the current certificate. With ServerConfig.Plain, each connection
+// uses TLS or not, as its client does; without a certificate, none does. OpenServer logs to log and
 // registers a metric.
-func OpenServer(cfg ServerConfig, now func() time.Time, log *slog.Logger, registry prometheus.Registerer) (*Server,
-	error) {
-	if err := cfg.Validate(); err != nil || cfg.CertFile == "" {
+func OpenServer(cfg ServerConfig, now func() time.Time, log *slog.Logger, registry prometheus.Registerer) (
+	func(net.Listener) net.Listener, error) {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
+	}
+	if cfg.CertFile == "" {
+		return func(ln net.Listener) net.Listener { return ln }, nil
 	}
 	pair, err := open(cfg.files(), parsePair, now, log)
 	if err != nil {
 		return nil, err
 	}
 	pair.register(registry, "server")
-	return &Server{pair, cfg.Plain}, nil
-}
-
-// Listen returns a listener whose connections use TLS 1.3 with the current certificate, or ln
-// without a certificate. With ServerConfig.Plain, each connection uses TLS or not, as its client
-// does.
-func (s *Server) Listen(ln net.Listener) net.Listener {
-	if s == nil {
-		return ln
-	}
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		NextProtos: []string{"http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return s.pair.current(), nil
+			return pair.current(), nil
 		},
 	}
-	if s.plain {
-		return eitherListener{ln, config}
-	}
-	return tls.NewListener(ln, config)
+	return func(ln net.Listener) net.Listener {
+		if cfg.Plain {
+			return eitherListener{ln, config}
+		}
+		return tls.NewListener(ln, config)
+	}, nil
 }
 
 // OpenRoots returns a function that returns the current certificate authorities in the file of cfg,

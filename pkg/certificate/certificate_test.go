@@ -54,7 +54,7 @@ func (w *world) config() certificate.ServerConfig {
 	return certificate.ServerConfig{CertFile: w.file("tls.crt"), KeyFile: w.file("tls.key")}
 }
 
-func (w *world) open() *certificate.Server {
+func (w *world) open() func(net.Listener) net.Listener {
 	w.t.Helper()
 	s, err := certificate.OpenServer(w.config(), func() time.Time { return w.now },
 		slog.New(slog.NewTextHandler(&w.log, nil)), w.registry)
@@ -79,11 +79,11 @@ func (w *world) overdue() float64 {
 func (w *world) logged(text string) int { return strings.Count(w.log.String(), text) }
 
 // presented returns the end of the certificate that a new connection gets.
-func (w *world) presented(s *certificate.Server) time.Time {
+func (w *world) presented(withTLS func(net.Listener) net.Listener) time.Time {
 	w.t.Helper()
 	plain, err := new(net.ListenConfig).Listen(w.t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(w.t, err)
-	ln := s.Listen(plain)
+	ln := withTLS(plain)
 	defer ln.Close()
 	done := make(chan error, 1)
 	go func() {

@@ -9,72 +9,80 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/caarlos0/env/v11"
 
 	"opportunity.internal/pkg/api"
 )
 
-// Load returns a T with the settings named by its `env` tags, or their `envDefault`. lookup is
-// usually os.LookupEnv; an empty value counts as unset. If T has a method Validate() error, Load
-// calls it. All errors are joined; none contains the value of a setting, which may be a mistyped
-// secret.
-func Load[T any](lookup func(string) (string, bool)) (cfg T, err error) {
-	var errs []error
-	for _, s := range settings(reflect.ValueOf(&cfg).Elem()) {
-		text, set := lookup(s.Name)
-		if !set || text == "" {
-			text = s.Default
+// Load returns a T with the settings named by its `env` tags. lookup is usually os.LookupEnv. If T
+// has a method Validate() error, Load calls it. All errors are joined; none contains the value of a
+// setting.
+func Load[T any](lookup func(string) (string, bool)) (T, error) {
+	var cfg T
+	environment := map[string]string{}
+	for _, s := range Describe(cfg) {
+		if v, ok := lookup(s.Name); ok {
+			environment[s.Name] = v
 		}
-		switch {
-		case text != "":
-			if err := parse(s.field, text); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", s.Name, err))
-			}
-		case s.Required:
-			errs = append(errs, fmt.Errorf("%s is missing", s.Name))
+	}
+	err := env.ParseWithOptions(&cfg, env.Options{Environment: environment, FuncMap: parsers})
+	if err != nil {
+		var all env.AggregateError
+		if errors.As(err, &all) {
+			err = namesOnly(all, Describe(cfg))
 		}
 	}
 	if v, ok := any(cfg).(interface{ Validate() error }); ok {
-		errs = append(errs, v.Validate())
+		err = errors.Join(err, v.Validate())
 	}
-	return cfg, errors.Join(errs...)
+	return cfg, err
 }
 
-// parse sets a field to the value of a text. Its errors say what to write instead.
-func parse(field reflect.Value, text string) (err error) {
-	wanted := ""
-	switch to := field.Addr().Interface().(type) {
-	case *string:
-		*to = text
-	case *[]string:
-		*to = strings.Split(text, ",")
-	case *[]uint16:
-		wanted = "use whole numbers up to 65535, separated by commas"
-		for part := range strings.SplitSeq(text, ",") {
-			n, wrong := strconv.ParseUint(part, 10, 16)
-			*to, err = append(*to, uint16(n)), errors.Join(err, wrong)
+// parsers parse types that the env library does not support, or parses differently.
+var parsers = map[reflect.Type]env.ParserFunc{
+	reflect.TypeFor[slog.Level](): func(s string) (any, error) {
+		var l slog.Level
+		err := l.UnmarshalText([]byte(s))
+		return l, err
+	},
+	reflect.TypeFor[time.Duration](): func(s string) (any, error) { return api.ParseDuration(s) },
+}
+
+// namesOnly replaces errors that quote the value of a setting by errors with its name only. The
+// value may be a mistyped secret.
+func namesOnly(all env.AggregateError, settings []Setting) error {
+	var out []error
+	for _, e := range all.Errors {
+		var parse env.ParseError
+		if errors.As(e, &parse) {
+			name := parse.Name
+			for _, s := range settings {
+				if s.field == parse.Name {
+					name = s.Name
+				}
+			}
+			e = fmt.Errorf("%s: %s", name, expected(parse.Type))
 		}
-	case *bool:
-		wanted = "use true or false"
-		*to, err = strconv.ParseBool(text)
-	case *int:
-		wanted = "use a whole number"
-		*to, err = strconv.Atoi(text)
-	case *time.Duration:
-		wanted = api.DurationHelp
-		*to, err = api.ParseDuration(text)
-	case *slog.Level:
-		wanted = "use DEBUG, INFO, WARN or ERROR"
-		err = to.UnmarshalText([]byte(text))
-	default:
-		panic("config: no rule for " + field.Type().String())
+		out = append(out, e)
 	}
-	if err != nil {
-		return errors.New(wanted)
+	return errors.Join(out...)
+}
+
+func expected(t reflect.Type) string {
+	switch {
+	case t == reflect.TypeFor[time.Duration]():
+		return api.DurationHelp
+	case t == reflect.TypeFor[slog.Level]():
+		return "use DEBUG, INFO, WARN or ERROR"
+	case t.Kind() == reflect.Bool:
+		return "use true or false"
+	case t.Kind() == reflect.Int:
+		return "use a whole number"
 	}
-	return nil
+	return "not a valid " + t.String()
 }
 
 // Setting describes one environment variable.
@@ -84,14 +92,14 @@ type Setting struct {
 	Required bool
 	Doc      string
 
-	field reflect.Value
+	field string
 }
 
 // Describe returns the settings of a config struct in field order, including nested structs. A
 // setting of several fields is there once. docs/configuration.md is generated from it.
 func Describe(cfg any) []Setting {
 	var out []Setting
-	for _, s := range settings(reflect.ValueOf(cfg)) {
+	for _, s := range describe(reflect.TypeOf(cfg)) {
 		if !slices.ContainsFunc(out, func(other Setting) bool { return other.Name == s.Name }) {
 			out = append(out, s)
 		}
@@ -99,19 +107,23 @@ func Describe(cfg any) []Setting {
 	return out
 }
 
-func settings(cfg reflect.Value) (all []Setting) {
-	for f, value := range cfg.Fields() {
+func describe(t reflect.Type) []Setting {
+	var out []Setting
+	for i := range t.NumField() {
+		f := t.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("env"), ",")
 		switch {
 		case name == "-" || !f.IsExported():
 		case name != "":
-			all = append(all, Setting{Name: name, Default: f.Tag.Get("envDefault"), Doc: f.Tag.Get("doc"),
-				Required: strings.Contains(options, "required"), field: value})
+			out = append(out, Setting{
+				Name: name, Default: f.Tag.Get("envDefault"), Doc: f.Tag.Get("doc"), field: f.Name,
+				Required: strings.Contains(options, "required") || strings.Contains(options, "notEmpty"),
+			})
 		case f.Type.Kind() == reflect.Struct:
-			all = append(all, settings(value)...)
+			out = append(out, describe(f.Type)...)
 		}
 	}
-	return all
+	return out
 }
 
 // Address returns an error unless value is the URL of a service, to which paths are appended: http

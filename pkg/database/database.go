@@ -21,6 +21,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/telemetry"
 )
 
@@ -102,13 +103,12 @@ func Open(cfg Config, tel *telemetry.Telemetry) (*DB, error) {
 		return nil, fmt.Errorf("database %s: %w", where, err)
 	}
 	accepted := newWrites(tel.Registry)
-	if err := orm.Use(accepted); err != nil {
-		return nil, err
-	}
+	err = observe(orm, "writes", func(*gorm.DB) {}, accepted.note)
 	if tel.Tracing() {
-		if err := orm.Use(newTracing(tel.Tracer, dialect, u)); err != nil {
-			return nil, err
-		}
+		err = errors.Join(err, observe(orm, "tracing", newTracing(tel.Tracer, dialect, u).before, after))
+	}
+	if err != nil {
+		return nil, err
 	}
 	pool, err := orm.DB()
 	if err != nil {
@@ -212,6 +212,15 @@ func IsUnavailable(err error) bool {
 	}
 	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, pgconn.ErrConnClosed) ||
 		strings.Contains(err.Error(), "sql: database is closed") // database/sql does not export this error
+}
+
+// Outage returns problem.Unavailable with cause err if IsUnavailable(err), otherwise err. An err
+// that is already a problem.Error is returned unchanged.
+func Outage(err error) error {
+	if known := (*problem.Error)(nil); !errors.As(err, &known) && IsUnavailable(err) {
+		return problem.Unavailable(err)
+	}
+	return err
 }
 
 // Micros returns t as stored in both dialects: microseconds since 1970 UTC.

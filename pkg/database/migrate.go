@@ -128,14 +128,15 @@ func (d *DB) Current(ctx context.Context, migrations fs.FS) error {
 	if err != nil {
 		return err
 	}
-	have, err := d.Version(ctx)
+	var have sql.NullInt64 // the newest applied migration
+	err = d.WithContext(ctx).Raw("SELECT max(version_id) FROM goose_db_version WHERE is_applied").Scan(&have).Error
 	switch {
 	case IsUnavailable(err):
 		return err
 	case err != nil:
 		return fmt.Errorf("no schema: run migrate: %w", err)
-	case have < want:
-		return fmt.Errorf("schema version %d is older than this binary (%d): run migrate", have, want)
+	case have.Int64 < want:
+		return fmt.Errorf("schema version %d is older than this binary (%d): run migrate", have.Int64, want)
 	}
 	return nil
 }
@@ -146,11 +147,4 @@ func (d *DB) newest(migrations fs.FS) (int64, error) {
 		return 0, fmt.Errorf("no migrations for %s", d.Dialect)
 	}
 	return goose.NumericComponent(path.Base(slices.Max(files))) // numbers have leading zeros
-}
-
-// Version returns the number of the newest applied migration.
-func (d *DB) Version(ctx context.Context) (int64, error) {
-	var version sql.NullInt64
-	err := d.WithContext(ctx).Raw("SELECT max(version_id) FROM goose_db_version WHERE is_applied").Scan(&version).Error
-	return version.Int64, err
 }

@@ -14,9 +14,9 @@ import (
 	"opportunity.internal/pkg/telemetry"
 )
 
-// tracing is a gorm plugin that creates a client span for each statement of a recorded request,
-// with its operation and its table but without its text. The maintained plugins record the text,
-// name no table, or link a ClickHouse driver into every binary.
+// tracing creates a client span for each statement of a recorded request, with its operation and its
+// table but without its text. The maintained plugins of gorm record the text, name no table, or link
+// a ClickHouse driver into every binary.
 type tracing struct {
 	tracer     trace.Tracer
 	attributes []attribute.KeyValue // of every span
@@ -33,23 +33,22 @@ func newTracing(tracer trace.Tracer, dialect string, u *url.URL) tracing {
 
 const spanKey = "opportunity:span"
 
-func (tracing) Name() string { return "opportunity:tracing" }
-
-func (t tracing) Initialize(db *gorm.DB) error {
+// observe calls before and after around every statement of db.
+func observe(db *gorm.DB, name string, before, after func(*gorm.DB)) error {
 	cb := db.Callback()
-	return register(t.Name(), t.before, after, cb.Create(), cb.Query(), cb.Update(), cb.Delete(), cb.Row(), cb.Raw())
+	return register(name, before, after, cb.Create(), cb.Query(), cb.Update(), cb.Delete(), cb.Row(), cb.Raw())
 }
 
-// register adds callbacks of a plugin to gorm's processors, whose types are not exported.
+// register adds callbacks to gorm's processors, whose types are not exported.
 func register[P interface {
 	Before(string) C
 	After(string) C
 }, C interface {
 	Register(string, func(*gorm.DB)) error
-}](plugin string, before, after func(*gorm.DB), processors ...P) (err error) {
+}](name string, before, after func(*gorm.DB), processors ...P) (err error) {
 	for _, p := range processors {
-		err = errors.Join(err, p.Before("*").Register(plugin+":before", before),
-			p.After("*").Register(plugin+":after", after))
+		err = errors.Join(err, p.Before("*").Register(name+":before", before),
+			p.After("*").Register(name+":after", after))
 	}
 	return err
 }

@@ -28,7 +28,7 @@ func TestStatementsOfRequestsHaveSpans(t *testing.T) {
 		require.NoError(t, err)
 		spans := tracetest.NewSpanRecorder()
 		tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test")
-		require.NoError(t, db.Use(newTracing(tracer, db.Dialect, u)))
+		require.NoError(t, observe(db.DB, "tracing", newTracing(tracer, db.Dialect, u).before, after))
 
 		require.NoError(t, db.WithContext(t.Context()).Exec("CREATE TABLE things (id text PRIMARY KEY)").Error)
 		require.Empty(t, spans.Ended(), "statements of background loops have no spans")

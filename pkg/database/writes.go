@@ -17,7 +17,7 @@ import (
 // a full disk some writes succeed.
 const memory = time.Minute
 
-// writes is a gorm plugin that notes statements that failed because the database accepts no writes.
+// writes notes statements that failed because the database accepts no writes.
 type writes struct {
 	failures prometheus.Counter
 	latest   atomic.Pointer[failedWrite]
@@ -35,14 +35,6 @@ func newWrites(registry prometheus.Registerer) *writes {
 	})}
 	_ = registry.Register(w.failures) // migrate opens a second connection pool
 	return w
-}
-
-func (*writes) Name() string { return "opportunity:writes" }
-
-func (w *writes) Initialize(db *gorm.DB) error {
-	cb := db.Callback()
-	return register(w.Name(), func(*gorm.DB) {}, w.note, cb.Create(), cb.Query(), cb.Update(), cb.Delete(), cb.Row(),
-		cb.Raw())
 }
 
 func (w *writes) note(tx *gorm.DB) {

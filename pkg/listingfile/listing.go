@@ -4,6 +4,7 @@
 package listingfile
 
 import (
+	_ "embed"
 	"time"
 
 	"opportunity.internal/pkg/api"
@@ -28,3 +29,14 @@ const (
 	Published Visibility = "published"
 	Withdrawn Visibility = "withdrawn" // taken down, or rejected as a candidate
 )
+
+// Schema is the JSON Schema (draft 2020-12) of a line of a file, including the header. Every line
+// that Read accepts is valid. Its $comment lists the reasons for which Read rejects a valid line.
+//
+//go:embed schema.json
+var Schema []byte
+
+// Example is a file with a header and one listing that uses every field.
+//
+//go:embed example.jsonl
+var Example []byte

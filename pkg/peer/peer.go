@@ -54,31 +54,29 @@ func (c *Client) Get(ctx context.Context, path string, out any) error {
 
 // Post posts in as JSON. Results are as for Get.
 func (c *Client) Post(ctx context.Context, path string, in, out any) error {
-	return c.send(ctx, http.MethodPost, path, in, out)
+	return c.do(ctx, http.MethodPost, path, in, out)
 }
 
 // Put puts in as JSON at path. Results are as for Get.
 func (c *Client) Put(ctx context.Context, path string, in, out any) error {
-	return c.send(ctx, http.MethodPut, path, in, out)
+	return c.do(ctx, http.MethodPut, path, in, out)
 }
 
-func (c *Client) send(ctx context.Context, method, path string, in, out any) error {
-	body, err := json.Marshal(in)
-	if err != nil {
-		return err
+func (c *Client) do(ctx context.Context, method, path string, in, out any) error {
+	var body []byte
+	header := http.Header{"Authorization": {"Bearer " + c.token}}
+	if in != nil {
+		var err error
+		if body, err = json.Marshal(in); err != nil {
+			return err
+		}
+		header.Set("Content-Type", "application/json")
 	}
-	return c.do(ctx, method, path, body, out)
-}
-
-func (c *Client) do(ctx context.Context, method, path string, body []byte, out any) error {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Authorization", "Bearer "+c.token)
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
+	req.Header = header
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return problem.Unavailable(err)

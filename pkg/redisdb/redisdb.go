@@ -138,26 +138,18 @@ func (h hook) within(ctx context.Context, name string, run func(context.Context)
 		ctx, cancel = context.WithTimeout(ctx, h.budget)
 		defer cancel()
 	}
-	ctx, span := h.span(ctx, name)
-	err := h.timed(ctx, name, run)
-	if failed(err) {
-		telemetry.End(span, err)
-	} else {
-		span.End()
-	}
-	return err
-}
-
-func (h hook) timed(ctx context.Context, name string, run func(context.Context) error) error {
 	// Both exist from the first command on: rate() ignores the first increment of a new series.
 	answered, unanswered := h.durations.WithLabelValues(name, "answered"), h.durations.WithLabelValues(name, "failed")
+	ctx, span := h.span(ctx, name)
 	start := time.Now()
 	err := run(ctx)
-	outcome := answered
-	if failed(err) {
-		outcome = unanswered
+	if took := time.Since(start).Seconds(); failed(err) {
+		unanswered.Observe(took)
+		telemetry.End(span, err)
+	} else {
+		answered.Observe(took)
+		span.End()
 	}
-	outcome.Observe(time.Since(start).Seconds())
 	return err
 }
 

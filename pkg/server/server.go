@@ -4,7 +4,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -134,7 +133,7 @@ func (g *Group) HTTP(name string, ln net.Listener, h http.Handler) {
 		case <-g.ctx.Done():
 		}
 		g.ready.stop()
-		pause(g.cfg.Grace)
+		time.Sleep(g.cfg.Grace)
 		drain, cancel := context.WithTimeout(stopping, g.cfg.Drain)
 		defer cancel()
 		if err := srv.Shutdown(drain); err != nil {
@@ -172,12 +171,6 @@ func closing(h http.Handler, stopping <-chan struct{}) http.Handler {
 	})
 }
 
-func pause(d time.Duration) {
-	if d > 0 {
-		<-time.After(d)
-	}
-}
-
 type drainKey struct{}
 
 // Draining returns a channel that is closed when the server of r begins to stop. Long polls must
@@ -200,9 +193,4 @@ func (g *Group) Go(name string, loop func(ctx context.Context) error) {
 
 // Wait blocks until all servers and loops have stopped. It returns the first error, and nil if the
 // context of the group was done.
-func (g *Group) Wait() error {
-	if err := g.errs.Wait(); err != nil && !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
-}
+func (g *Group) Wait() error { return g.errs.Wait() }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -14,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
-	"opportunity.internal/pkg/certificate"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/redisdb"
@@ -35,30 +35,22 @@ type Runtime struct {
 	connections *peer.Transport       // nil until the first peer
 	migrations  fs.FS
 	handlers    map[string]http.Handler
-	loops       []loop
+	loops       []func(*server.Group)
 	cleanups    []func(context.Context)
 
 	successes, intervals *prometheus.GaugeVec // of loops, by name
 }
 
-type loop struct {
-	name string
-	run  func(context.Context) error
-}
-
 // Handle sets the handler of a port: server.ServicePort, or one of Base.Ports. Every port needs
 // one.
 func (r *Runtime) Handle(port string, h http.Handler) {
-	if r.handlers == nil {
-		r.handlers = map[string]http.Handler{}
-	}
 	r.handlers[port] = h
 }
 
 // Go adds a background loop. It starts once the schema is current. If it returns an error before
 // its context ends, the service stops with that error.
 func (r *Runtime) Go(name string, run func(ctx context.Context) error) {
-	r.loops = append(r.loops, loop{name, run})
+	r.loops = append(r.loops, func(group *server.Group) { group.Go(name, run) })
 }
 
 // Every adds a background loop that never stops the service; see Loop. Two metrics have its
@@ -186,7 +178,8 @@ func (r *Runtime) CheckPeer(ctx context.Context, to, base string, tokens peer.To
 	return tokens.CheckReady(ctx, r.name, to, base, r.roots)
 }
 
-func (r *Runtime) serve(ctx context.Context, cfg server.Config, ports []server.Port, own *certificate.Server) error {
+func (r *Runtime) serve(ctx context.Context, cfg server.Config, ports []server.Port,
+	withTLS func(net.Listener) net.Listener) error {
 	r.Handle(server.OperationsPort, server.Operations(&r.Ready, r.Metrics()))
 	r.Ready.Add("database role", server.Once(func(ctx context.Context) error { return nameOutage(r.servingRole(ctx)) }))
 	group := server.NewGroup(ctx, cfg, r.Log, &r.Ready)
@@ -196,7 +189,7 @@ func (r *Runtime) serve(ctx context.Context, cfg server.Config, ports []server.P
 	for _, p := range ports {
 		ln := p.Listener
 		if p.Name == server.ServicePort {
-			ln = own.Listen(ln)
+			ln = withTLS(ln)
 		}
 		group.HTTP(p.Name, ln, r.handlers[p.Name])
 	}
@@ -209,8 +202,8 @@ func (r *Runtime) serve(ctx context.Context, cfg server.Config, ports []server.P
 				r.Log.ErrorContext(ctx, "database role not accepted", "error", role)
 			}
 		}
-		for _, l := range r.loops {
-			group.Go(l.name, l.run)
+		for _, start := range r.loops {
+			start(group)
 		}
 		return nil
 	})

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -57,11 +58,11 @@ func (d Definition[C]) run(ctx context.Context, cfg C, before func(*Runtime)) er
 		if err := d.Start(r, cfg); err != nil {
 			return err
 		}
-		own, err := certificate.OpenServer(base.TLS, r.Now, r.Log, r.Registry)
+		withTLS, err := certificate.OpenServer(base.TLS, r.Now, r.Log, r.Registry)
 		if err != nil {
 			return err
 		}
-		return r.serve(ctx, base.Server, ports, own)
+		return r.serve(ctx, base.Server, ports, withTLS)
 	})
 }
 
@@ -118,7 +119,8 @@ func (d Definition[C]) with(ctx context.Context, base Base, work func(*Runtime) 
 	if err != nil {
 		return err
 	}
-	r := &Runtime{Telemetry: tel, Now: base.Now, name: d.Name, migrations: d.Migrations}
+	r := &Runtime{Telemetry: tel, Now: base.Now, name: d.Name, migrations: d.Migrations,
+		handlers: map[string]http.Handler{}}
 	loops := func(name, help string) *prometheus.GaugeVec {
 		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"loop"})
 		tel.Registry.MustRegister(g)

@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	watchInterval = 10 * time.Second // between checks, once the peer has accepted the token
-	watchRetry    = time.Second      // between checks before that
+	watchInterval = 2 * time.Second
 	watchTimeout  = 5 * time.Second
 )
 
@@ -50,32 +49,22 @@ func (r *Runtime) WatchPeer(to, base string, tokens peer.Tokens) {
 		}
 		return nil
 	})
-	var latest time.Time
-	r.Every(Loop{Name: "connection to " + to, Interval: watchRetry, Timeout: watchTimeout,
+	r.Every(Loop{Name: "connection to " + to, Interval: watchInterval, Timeout: watchTimeout,
 		Do: func(ctx context.Context) error {
-			before := state.Load()
-			if before != nil && before.accepted && before.fault == "" && time.Since(latest) < watchInterval {
-				return nil
+			before, next, wrong := state.Load(), connection{}, peer.SettingsError{}
+			err := r.CheckPeer(ctx, to, base, tokens)
+			switch {
+			case errors.As(err, &wrong):
+				next.rejected, next.fault = wrong.Token, fmt.Sprintf("%s to %s (%v)", r.name, to, err)
+			case err == nil, errors.As(err, new(*peer.NotReadyError)), errors.As(err, new(*peer.FaultError)):
+				next.accepted, err = true, nil
+			default: // the calls of the service report outages
+				err = nil
 			}
-			latest = time.Now()
-			next, err := r.connection(r.CheckPeer(ctx, to, base, tokens), to)
 			next.accepted = next.accepted || before != nil && before.accepted
 			state.Store(&next)
 			return err
 		}})
-}
-
-// connection returns the state that the result of CheckPeer shows. err is the result if it is a
-// fault that operators must correct; the calls of the service report outages.
-func (r *Runtime) connection(result error, to string) (c connection, err error) {
-	var wrong peer.SettingsError
-	switch {
-	case errors.As(result, &wrong):
-		return connection{rejected: wrong.Token, fault: fmt.Sprintf("%s to %s (%v)", r.name, to, result)}, result
-	case result == nil, errors.As(result, new(*peer.NotReadyError)), errors.As(result, new(*peer.FaultError)):
-		c.accepted = true
-	}
-	return c, nil
 }
 
 func (c connection) blocks() bool { return c.rejected && !c.accepted }

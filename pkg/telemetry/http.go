@@ -2,13 +2,13 @@ package telemetry
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
@@ -66,29 +66,19 @@ const slow = time.Second
 // Handler wraps h. It gives every request a request id, a span that continues the caller's trace, a
 // log line and a metric. A valid request id from the caller is kept; a server with untrusted
 // callers must remove the header first.
-func (t *Telemetry) Handler(h http.Handler) http.Handler {
-	return t.handler(h, false, func(*observed, int, time.Duration) slog.Level { return slog.LevelInfo })
-}
+func (t *Telemetry) Handler(h http.Handler) http.Handler { return t.handler(h, false) }
 
 // InternalHandler is like Handler for a service behind the gateway, which logs each request under
 // the same id. peer.Transport accepts only responses with the id of their request. There is a span
 // only if the caller has one. The log line has level DEBUG if the status is below 400, or the caller
 // disconnected, and the request took less than a second or was a long poll.
-func (t *Telemetry) InternalHandler(h http.Handler) http.Handler {
-	return t.handler(h, true, func(o *observed, status int, took time.Duration) slog.Level {
-		if (status < http.StatusBadRequest || status == statusDisconnected) && (took < slow || o.waits) {
-			return slog.LevelDebug
-		}
-		return slog.LevelInfo
-	})
-}
+func (t *Telemetry) InternalHandler(h http.Handler) http.Handler { return t.handler(h, true) }
 
 // statusDisconnected is recorded, as nginx does, if the caller disconnected before it had the whole
 // response.
 const statusDisconnected = 499
 
-func (t *Telemetry) handler(h http.Handler, internal bool, level func(o *observed, status int,
-	took time.Duration) slog.Level) http.Handler {
+func (t *Telemetry) handler(h http.Handler, internal bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		o := &observed{id: requestID(r), route: unmatched, recorder: recorder{ResponseWriter: w}}
@@ -113,7 +103,11 @@ func (t *Telemetry) handler(h http.Handler, internal bool, level func(o *observe
 			}
 			took := time.Since(start)
 			t.requests.WithLabelValues(o.route, method(r.Method), strconv.Itoa(status)).Observe(took.Seconds())
-			if level := level(o, status, took); t.Log.Enabled(ctx, level) {
+			level := slog.LevelInfo
+			if internal && (status < http.StatusBadRequest || status == statusDisconnected) && (took < slow || o.waits) {
+				level = slog.LevelDebug
+			}
+			if t.Log.Enabled(ctx, level) {
 				t.logRequest(ctx, level, o, method(r.Method), status, took)
 			}
 			span.End()
@@ -128,7 +122,7 @@ func requestID(r *http.Request) string {
 	if sent := r.Header[api.RequestIDHeader]; len(sent) > 0 && validRequestID(sent[0]) {
 		return sent[0]
 	}
-	return rand.Text()
+	return uuid.NewString() // the form that the request log of authquota takes
 }
 
 func describe(span trace.Span, r *http.Request, o *observed, status int) {

@@ -144,7 +144,7 @@ func TestInvalidRequestIDIsReplaced(t *testing.T) {
 		req.Header.Set(api.RequestIDHeader, id)
 		rec := httptest.NewRecorder()
 		tel.Handler(http.NotFoundHandler()).ServeHTTP(rec, req)
-		require.Len(t, rec.Header().Get(api.RequestIDHeader), 26)
+		require.Len(t, rec.Header().Get(api.RequestIDHeader), 36)
 	}
 }
 

@@ -156,32 +156,6 @@ func TestStaleResponseNeverCarriesNewEpoch(t *testing.T) {
 	})
 }
 
-func TestEveryAccountChangeIsInTheAuditLog(t *testing.T) {
-	onStores(t, func(t *testing.T, s *sitekit.Stores) {
-		svc, now := startAt(t, s, begin)
-		key := svc.Issue("", "useCase", "a newsletter", "expiresIn", "1h")
-		for range 2 { // a repetition changes nothing: no entry
-			svc.Suspend(key.Account, "unpaid")
-		}
-		svc.Resume(key.Account)
-		svc.Grant(key.Account, api.Commercial)
-		svc.Revoke(key.ID)
-		svc.Revoke(key.ID)
-		svc.Act(key.Account, "grant", `{"tier":"gold"}`).RequireError(problem.InvalidParameter) // rejected: no entry
-
-		at := fmt.Sprint(now.Now().UnixMicro())
-		require.Equal(t, []string{
-			at + " ada account.create " + key.Account + ` {"tier":"free"}`,
-			at + " ada key.issue " + key.ID + ` {"account":"` + key.Account +
-				`","expiresAt":"2026-11-20T11:00:00Z","test":false,"tier":"free","useCase":"a newsletter"}`,
-			at + " ada account.suspend " + key.Account + ` {"reason":"unpaid"}`,
-			at + " ada account.resume " + key.Account + ` {"reason":"resolved"}`,
-			at + " ada account.grant " + key.Account + ` {"from":"free","to":"commercial"}`,
-			at + " ada key.revoke " + key.ID + ` {"account":"` + key.Account + `"}`,
-		}, s.Open(t).AuditLog(t))
-	})
-}
-
 func TestTheServingRoleServes(t *testing.T) {
 	admin := storetest.Postgres(t)
 	role, asRole := storetest.Role(t, admin)

@@ -26,7 +26,10 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require github.com/sony/gobreaker/v2 v2.4.0 // indirect
+require (
+	github.com/caarlos0/env/v11 v11.4.2 // indirect
+	github.com/sony/gobreaker/v2 v2.4.0 // indirect
+)
 
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0 // indirect

@@ -29,13 +29,25 @@ type metrics struct {
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
+	// Create the series of all outcomes now: rate() ignores the first value of a series, so an alert
+	// would miss the first event.
+	counter := func(name, help, label string, outcomes ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+		for _, outcome := range outcomes {
+			c.WithLabelValues(outcome)
+		}
+		registry.MustRegister(c)
+		return c
+	}
 	m := &metrics{
-		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "billing_webhooks_total", Help: "Webhook events of the payment processor by outcome.",
-		}, []string{"outcome"}),
-		pushes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "billing_entitlement_pushes_total", Help: "Pushes of entitlements to authquota by outcome.",
-		}, []string{"outcome"}),
+		webhooks: counter("billing_webhooks_total", "Webhook events of the payment processor by outcome.",
+			"outcome", httpapi.Outcomes...),
+		pushes: counter("billing_entitlement_pushes_total", "Pushes of entitlements to authquota by outcome.",
+			"outcome", reconcile.PushOutcomes...),
+		reconciles: counter("billing_reconciles_total", "Reconciliations in this process by outcome.",
+			"outcome", complete, incomplete),
+		differences: counter("billing_reconcile_differences_total",
+			"Differences found by reconciliations in this process by field.", "field"),
 		pending: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "billing_entitlements_pending", Help: "Accounts with an entitlement that authquota has not acknowledged.",
 		}),
@@ -43,25 +55,8 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "billing_processor_seconds", Help: "Duration of calls to the payment processor by operation and outcome.",
 			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20},
 		}, []string{"operation", "outcome"}),
-		reconciles: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "billing_reconciles_total", Help: "Reconciliations in this process by outcome.",
-		}, []string{"outcome"}),
-		differences: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "billing_reconcile_differences_total", Help: "Differences found by reconciliations in this process by field.",
-		}, []string{"field"}),
 	}
-	// Create every series now: rate() ignores the first value of a series, so an alert would miss
-	// the first event.
-	for _, outcome := range httpapi.Outcomes {
-		m.webhooks.WithLabelValues(outcome)
-	}
-	for _, outcome := range reconcile.PushOutcomes {
-		m.pushes.WithLabelValues(outcome)
-	}
-	for _, outcome := range []string{complete, incomplete} {
-		m.reconciles.WithLabelValues(outcome)
-	}
-	registry.MustRegister(m.webhooks, m.pushes, m.pending, m.calls, m.reconciles, m.differences)
+	registry.MustRegister(m.pending, m.calls)
 	return m
 }
 

@@ -71,7 +71,7 @@ func TestSandboxSellsPlan(t *testing.T) {
 		portal := s.checkout("acc_1")
 		_, rest, _ := strings.Cut(s.Do(http.MethodGet, path(portal), nil).Body, `name="subscription" value="`)
 		id, _, _ := strings.Cut(rest, `"`)
-		s.submit(portal, "act=past-the-end&subscription="+id)
+		s.submit(portal, "act=advance&subscription="+id)
 		s.waitForEntitlement("the end", func(e api.Entitlement) bool {
 			return e.PaidUntil != nil && !e.PaidUntil.After(time.Now())
 		})

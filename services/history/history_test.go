@@ -1,13 +1,12 @@
 package history_test
 
 import (
-	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
@@ -55,6 +54,14 @@ func TestHistoryOfAListing(t *testing.T) {
 		require.Equal(t, "application/json", a.Header.Get("Content-Type"))
 		require.Equal(t, "private, no-cache", a.Header.Get("Cache-Control"))
 
+		first := servicetest.Read[api.EventList](s.Do(http.MethodGet,
+			"/api/v1/opportunities/maple-market/history?limit=1", "", as(api.Developer)...))
+		require.Equal(t, got.Data[:1], first.Data)
+		next := strings.TrimPrefix(*first.Pagination.Next, servicetest.PublicURL)
+		require.Equal(t, got.Data[1:], servicetest.Read[api.EventList](s.get(next)).Data)
+		require.Contains(t, s.get("/api/v1/opportunities/maple-market/history?page=1000000&limit=100").Body,
+			`"data":[],"pagination":{"page":1000000,"limit":100,"total":2,"hasMore":false,"next":null}`)
+
 		head := s.Do(http.MethodHead, "/api/v1/opportunities/maple-market/history", "", as(api.Developer)...)
 		require.Equal(t, http.StatusOK, head.Status)
 		require.Empty(t, head.Body)
@@ -96,35 +103,6 @@ func TestOrderOfRequestChecks(t *testing.T) {
 		require.Equal(t, s.get("/api/v1/opportunities/private/history").Body,
 			s.get("/api/v1/opportunities/unlisted/history").Body)
 		s.Do(http.MethodDelete, "/api/v1/opportunities/public/history", "").RequireError("method_not_allowed")
-	})
-}
-
-func TestPagesCoverTheWholeHistory(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *instance) {
-		s.catalog.set("a", true)
-		for day := range 9 {
-			s.record(line("a", "2026-11-0"+string(rune('1'+day))+"T00:00:00Z", api.LinkCheck, api.OutcomeReachable))
-		}
-		all := servicetest.Read[api.EventList](s.get("/api/v1/opportunities/a/history"))
-		var walked []api.VerificationEvent
-		for path := "/api/v1/opportunities/a/history?limit=4"; path != ""; {
-			page := servicetest.Read[api.EventList](s.get(path))
-			walked = append(walked, page.Data...)
-			require.Equal(t, 9, page.Pagination.Total)
-			path = ""
-			if page.Pagination.HasMore {
-				require.NotNil(t, page.Pagination.Next)
-				path = strings.TrimPrefix(*page.Pagination.Next, servicetest.PublicURL)
-			}
-		}
-		require.Empty(t, cmp.Diff(all.Data, walked))
-
-		clamped := servicetest.Read[api.EventList](s.Do(http.MethodGet, "/api/v1/opportunities/a/history?limit=100", "",
-			as(api.Developer)...))
-		require.Equal(t, 50, clamped.Pagination.Limit)
-		past := s.get("/api/v1/opportunities/a/history?page=1000000&limit=100")
-		require.Contains(t, past.Body,
-			`"data":[],"pagination":{"page":1000000,"limit":100,"total":9,"hasMore":false,"next":null}`)
 	})
 }
 
@@ -241,9 +219,8 @@ func TestSummariesArePulledAfterChanges(t *testing.T) {
 		require.Equal(t, "a", second[0].Slug)
 		require.EqualValues(t, 2, second[0].Sequence)
 
-		for _, query := range []string{"?after=-1", "?after=x", "?wait=26s", "?wait=-1s", "?wait=1", "?from=0"} {
-			require.Equal(t, http.StatusBadRequest, s.get("/internal/v1/summaries"+query).Status, query)
-		}
+		damaged := servicetest.Read[feed.Page[api.EncodedSummary]](s.get("/internal/v1/summaries?after=99" + mark))
+		require.True(t, damaged.StartOver, "no event has that position")
 	})
 }
 
@@ -255,54 +232,54 @@ func TestAccess(t *testing.T) {
 	s.Do(http.MethodPost, "/operator/v1/events/append", "", api.ActorHeader, "").RequireError("invalid_parameter")
 }
 
-func TestServingWaitsForSchema(t *testing.T) {
-	storetest.OnBothDatabases(t, func(t *testing.T, url string) {
-		c := newCatalog(t)
-		c.set("a", true)
-		cfg := config(url, c.URL)
-		s := run(t, cfg, c)
-		require.JSONEq(t, `{"status":"not ready","missing":["comparison","schema","connection to catalog","database role"]}`,
-			s.get("/readyz").Body)
-		require.NoError(t, history.Migrate(t.Context(), cfg))
-		s.WaitReady()
-		storetest.Eventually(t, "the feed runs",
-			func() bool { return s.get("/api/v1/opportunities/a/history").Status == http.StatusOK })
-	})
-}
-
-func TestFailedStartClosesListeners(t *testing.T) {
-	cfg := config(storetest.SQLite(t), "http://127.0.0.1:1")
-	cfg.Server.Listener, cfg.Server.OperationsListener = servicetest.Listen(t), servicetest.Listen(t)
-	cfg.Proof.SigningKeys = []string{"not a key"}
-	require.Error(t, history.Run(t.Context(), cfg))
-	servicetest.RequireClosed(t, cfg.Server.Listener, cfg.Server.OperationsListener)
-}
-
-func TestVerbs(t *testing.T) {
+func TestCheckVerbNeedsTheSchemaAndTheCatalog(t *testing.T) {
 	c := newCatalog(t)
-	settings := map[string]string{"OPPORTUNITY_DATABASE_URL": storetest.SQLite(t)}
-	verb := func(args ...string) error {
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		defer cancel()
-		settings["OPPORTUNITY_LOG_LEVEL"] = "ERROR"
-		return history.Main(ctx, func(name string) (string, bool) { v, ok := settings[name]; return v, ok }, args)
+	settings := map[string]string{
+		"OPPORTUNITY_DATABASE_URL": storetest.SQLite(t), "OPPORTUNITY_LOG_LEVEL": "ERROR",
+		"OPPORTUNITY_PEER_TOKENS":   strings.Join(servicetest.Tokens(peer.History).Peers, ","),
+		"OPPORTUNITY_CALLER_TOKENS": strings.Join(servicetest.Callers(peer.History).Tokens, ","),
+		"OPPORTUNITY_PUBLIC_URL":    servicetest.PublicURL + "/", "OPPORTUNITY_CATALOG_URL": c.URL,
 	}
-	require.ErrorContains(t, verb(), "usage")
-	require.ErrorContains(t, verb("dance"), "usage")
-	err := verb("check")
-	for _, name := range []string{"OPPORTUNITY_PEER_TOKENS", "OPPORTUNITY_CALLER_TOKENS", "OPPORTUNITY_PUBLIC_URL",
-		"OPPORTUNITY_CATALOG_URL"} {
-		require.ErrorContains(t, err, name, "the error must name every missing setting")
+	verb := func(name string) error {
+		return history.Main(t.Context(), func(name string) (string, bool) { v, ok := settings[name]; return v, ok },
+			[]string{name})
 	}
-	settings["OPPORTUNITY_PEER_TOKENS"] = strings.Join(servicetest.Tokens(peer.History).Peers, ",")
-	settings["OPPORTUNITY_CALLER_TOKENS"] = strings.Join(servicetest.Callers(peer.History).Tokens, ",")
-	settings["OPPORTUNITY_PUBLIC_URL"], settings["OPPORTUNITY_CATALOG_URL"] = servicetest.PublicURL+"/", c.URL
 	require.ErrorContains(t, verb("check"), "OPPORTUNITY_PUBLIC_URL must be")
 	settings["OPPORTUNITY_PUBLIC_URL"] = servicetest.PublicURL
-	require.Error(t, verb("check"), "check must fail without a schema")
+	require.Error(t, verb("check"), "without a schema")
 	require.NoError(t, verb("migrate"))
-	require.NoError(t, verb("migrate"), "migrate must be repeatable")
 	require.NoError(t, verb("check"))
 	c.Close()
 	require.ErrorContains(t, verb("check"), c.Listener.Addr().String())
+}
+
+func TestReviewThatMissesNewerEventsIsAConflict(t *testing.T) {
+	onSQLite(t, func(t *testing.T, s *instance) {
+		s.catalog.set("a", true)
+		s.record(line("a", "2026-11-11T00:00:00Z", api.LinkCheck, api.OutcomeUnreachable))
+		review := strings.TrimSuffix(line("a", "2026-11-12T00:00:00Z", api.FactualReview, api.OutcomeVerified), "}")
+		a := s.Do(http.MethodPost, "/operator/v1/events/append", review+`,"lastEventId":""}`)
+		require.Equal(t, http.StatusConflict, a.Status, a.Body)
+		var report api.AppendReport
+		require.NoError(t, json.Unmarshal([]byte(a.Body), &report))
+		require.False(t, report.Applied)
+		require.Equal(t, []any{"a", "ada", now, api.OutcomeUnreachable}, // listing, actor, time and outcome
+			[]any{report.Newer[0].Slug, report.Newer[0].Actor, report.Newer[0].RecordedAt, report.Newer[0].Outcome})
+		s.record(review + `,"lastEventId":"` + report.Newer[0].ID + `"}`)
+		require.NotContains(t, s.get("/api/v1/opportunities/a/history").Body, "lastEventId")
+	})
+}
+
+func TestCheckAheadOfTheClockIsNotShownLaterThanTheResponse(t *testing.T) {
+	onSQLite(t, func(t *testing.T, s *instance) {
+		s.catalog.set("a", true)
+		ahead := line("a", now.Add(20*time.Millisecond).Format(time.RFC3339Nano), api.FactualReview,
+			api.OutcomeVerified)
+		s.record(ahead)
+		require.Equal(t, 1, s.append(ahead).Duplicates, "the event must be recorded as sent")
+		list := servicetest.Read[api.EventList](s.get("/api/v1/opportunities/a/history"))
+		require.Equal(t, list.Meta.GeneratedAt, list.Data[0].CheckedAt)
+		require.Len(t, s.append(line("a", now.Add(1100*time.Millisecond).Format(time.RFC3339Nano), api.FactualReview,
+			api.OutcomeVerified)).Rejected, 1)
+	})
 }

@@ -2,7 +2,6 @@ package history_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -60,8 +59,8 @@ func text(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }
 }
 
-// readPages makes a run of the link checker at a time.
-func readPages(t testing.TB, database, site string, at time.Time) history.LinkReport {
+// linkConfig returns the config of a run of the link checker at a time.
+func linkConfig(t testing.TB, database, site string, at time.Time) history.Config {
 	t.Helper()
 	u, err := url.Parse(site)
 	require.NoError(t, err)
@@ -73,7 +72,13 @@ func readPages(t testing.TB, database, site string, at time.Time) history.LinkRe
 		AllowedNetworks: []string{"127.0.0.0/8"}, TextDays: 400,
 	}
 	cfg.Now = func() time.Time { return at }
-	report, err := history.CheckLinks(t.Context(), cfg)
+	return cfg
+}
+
+// readPages makes a run of the link checker at a time.
+func readPages(t testing.TB, database, site string, at time.Time) history.LinkReport {
+	t.Helper()
+	report, err := history.CheckLinks(t.Context(), linkConfig(t, database, site, at))
 	require.NoError(t, err)
 	return report
 }
@@ -103,50 +108,30 @@ func TestCitedPagesAreReadEveryDay(t *testing.T) {
 		s := start(t, database, newCatalog(t))
 		site := newPageSite(t)
 		site.set("/apply", text(payText))
-		today := now
 		kinds := map[string]struct {
 			tomorrow http.HandlerFunc
 			want     api.Finding
 		}{
-			"unchanged": {text("<nav>New menu</nav>" + strings.ReplaceAll(payText, " ", "\n  ") +
-				"<script>x()</script>"), api.QuotePresent},
-			"pay":    {text(strings.ReplaceAll(payText, "$20", "$18")), api.QuoteMissing},
-			"longer": {text(strings.ReplaceAll(payText, "hour on average.", "hour on average..")), api.QuoteMoved},
-			"moved":  {text("<p>Sellers earn $20 per hour on average.</p><p>Elsewhere.</p>"), api.QuoteMoved},
-			"gone":   {nil, api.QuoteMissing},
-			"closed": {text("<p>Thank you for your interest. This program is closed.</p>"), api.QuoteMissing},
-			"home": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusFound) },
-				api.QuoteMissing},
-			"wall": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
-				api.QuoteUnknown},
-			"gate":   {text("<h1>Just a moment...</h1><p>Verify you are human</p>"), api.QuoteUnknown},
-			"script": {text("<div id=root></div><script src=app.js></script>"), api.QuoteUnknown},
+			"unchanged": {text("<nav>New menu</nav>" + strings.ReplaceAll(payText, " ", "\n  ")), api.QuotePresent},
+			"pay":       {text(strings.ReplaceAll(payText, "$20", "$18")), api.QuoteMissing},
+			"moved":     {text("<p>Sellers earn $20 per hour on average.</p><p>Elsewhere.</p>"), api.QuoteMoved},
+			"gate":      {text("<h1>Just a moment...</h1><p>Verify you are human</p>"), api.QuoteUnknown},
 		}
-		site.set("/", text("<p>Welcome to the marketplace for crafts.</p>"))
-		id := int64(0)
 		for name := range kinds {
 			site.set("/"+name, text(payText))
-			id++
-			s.catalog.change(func() {
-				s.catalog.states = append(s.catalog.states,
-					api.ListingState{Sequence: id, ID: name, Published: true, ApplicationURL: site.URL + "/apply"})
-			})
-			s.record(quotedLine(name, site.URL+"/"+name, today.Add(-time.Hour)))
+			s.catalog.list(name, true, site.URL+"/apply")
+			s.record(quotedLine(name, site.URL+"/"+name, now.Add(-time.Hour)))
 		}
-		before := s.get("/api/v1/opportunities/pay/history").Body
-		report := readPages(t, database, site.URL, today)
-		require.Contains(t, report.String(), fmt.Sprintf("; read %d pages: ", 2*len(kinds)),
-			"each page, and the application page with each link")
-		require.Contains(t, report.String(), fmt.Sprintf("quotes: %d present, 0 moved, 0 missing, 0 unknown",
-			len(kinds)))
-		require.Equal(t, 1, site.requests["/pay"])
-
+		require.NotContains(t, s.get("/api/v1/opportunities/pay/history").Body, "$20", "quotes are private")
+		report := readPages(t, database, site.URL, now)
+		require.Contains(t, report.String(), "; read 8 pages: ", "each page, and the application page with each link")
+		require.Contains(t, report.String(), "quotes: 4 present, 0 moved, 0 missing, 0 unknown")
 		for name, k := range kinds {
 			site.set("/"+name, k.tomorrow)
 		}
-		require.NotContains(t, readPages(t, database, site.URL, today.Add(time.Minute)).String(), "read",
+		require.NotContains(t, readPages(t, database, site.URL, now.Add(time.Minute)).String(), "read",
 			"nothing is due")
-		tomorrow := today.Add(25 * time.Hour)
+		tomorrow := now.Add(25 * time.Hour)
 		report = readPages(t, database, site.URL, tomorrow)
 		want := map[api.Finding]int{}
 		for name, k := range kinds {
@@ -155,37 +140,25 @@ func TestCitedPagesAreReadEveryDay(t *testing.T) {
 			require.Len(t, got, 1, name)
 			require.Equal(t, k.want, got[0].Finding, "%s: %s", name, got[0].Note)
 			require.Equal(t, tomorrow, got[0].ReadAt)
-			require.Equal(t, k.want == api.QuoteUnknown || name == "gone", got[0].Note != "", name)
 		}
 		require.Equal(t, want, report.Read.Quotes)
-		marks := servicetest.Read[api.ReadingMarks](s.Do(http.MethodGet, "/internal/v1/readings", ""))
-		require.ElementsMatch(t, []string{"pay", "gone", "closed", "home"}, marks.Missing)
-		require.Equal(t, []string{"unchanged"}, marks.Present)
+		require.Equal(t, api.ReadingMarks{Missing: []string{"pay"}, Present: []string{"unchanged"}},
+			servicetest.Read[api.ReadingMarks](s.Do(http.MethodGet, "/internal/v1/readings", "")))
+		require.Len(t, servicetest.Read[api.EventList](s.get("/api/v1/opportunities/pay/history")).Data, 3,
+			"two checks of the application link and the review")
 
-		events := servicetest.Read[api.EventList](s.get("/api/v1/opportunities/pay/history")).Data
-		require.Len(t, events, 3, "two checks of the application link and the review")
-		require.NotContains(t, before, "$20", "quotes are private")
-		texts := servicetest.Read[api.PageTexts](s.Do(http.MethodGet, "/operator/v1/records/pay/pages", ""))
-		require.Len(t, texts.Pages, 1)
-		require.Contains(t, texts.Pages[0].Text, "$18 per hour")
-		require.Empty(t, texts.Pages[0].ReviewedText, "the first review was recorded before any reading")
+		page := servicetest.Read[api.PageTexts](s.Do(http.MethodGet, "/operator/v1/records/pay/pages", "")).Pages[0]
+		require.Contains(t, page.Text, "$18 per hour")
+		require.Empty(t, page.ReviewedText, "the first review was recorded before any reading")
 		require.Equal(t, http.StatusNotFound, s.Do(http.MethodGet, "/operator/v1/records/nothing/pages", "").Status)
-
-		page := texts.Pages[0]
-		search := api.QuoteSearch{Quotes: []api.Quote{{SourceURL: page.URL, Exact: page.Text},
-			{SourceURL: page.URL, Exact: "Bananas are blue"}}}
-		body, err := json.Marshal(search)
-		require.NoError(t, err)
-		found := servicetest.Read[api.QuoteFindings](s.Do(http.MethodPost, "/operator/v1/reviews/quotes",
-			string(body))).Readings
-		require.Equal(t, []api.Finding{api.QuotePresent, api.QuoteMissing},
-			[]api.Finding{found[0].Finding, found[1].Finding})
-		body, err = json.Marshal(api.QuoteSearch{Quotes: make([]api.Quote, api.MaxQuoteSearch+1)})
-		require.NoError(t, err)
-		for _, rejected := range []string{string(body), "[]", ""} {
-			require.Equal(t, http.StatusBadRequest,
-				s.Do(http.MethodPost, "/operator/v1/reviews/quotes", rejected).Status)
+		search := func(quotes ...api.Quote) servicetest.Response {
+			body, err := json.Marshal(api.QuoteSearch{Quotes: quotes})
+			require.NoError(t, err)
+			return s.Do(http.MethodPost, "/operator/v1/reviews/quotes", string(body))
 		}
+		found := servicetest.Read[api.QuoteFindings](search(api.Quote{SourceURL: page.URL, Exact: page.Text}))
+		require.Equal(t, api.QuotePresent, found.Readings[0].Finding)
+		require.Equal(t, http.StatusBadRequest, search(make([]api.Quote, api.MaxQuoteSearch+1)...).Status)
 	})
 }
 
@@ -195,10 +168,7 @@ func TestPagesAreReadNowUnderTheSameRules(t *testing.T) {
 		site := newPageSite(t)
 		site.set("/pay", text(payText))
 		site.set("/apply", text(payText))
-		s.catalog.change(func() {
-			s.catalog.states = append(s.catalog.states,
-				api.ListingState{Sequence: 1, ID: "pay", Published: true, ApplicationURL: site.URL + "/apply"})
-		})
+		s.catalog.list("pay", true, site.URL+"/apply")
 		s.record(quotedLine("pay", site.URL+"/pay", now.Add(-2*time.Hour)))
 		ask := func(id string) (due api.PagesDue) {
 			t.Helper()
@@ -221,23 +191,5 @@ func TestPagesAreReadNowUnderTheSameRules(t *testing.T) {
 		require.Equal(t, 2, site.requests["/pay"])
 		require.Equal(t, http.StatusNotFound,
 			s.Do(http.MethodPost, "/operator/v1/records/nothing/read", "", api.ActorHeader, "ann").Status)
-	})
-}
-
-func TestApplicationPageThatSaysItIsClosedIsAnEvent(t *testing.T) {
-	schema.OnBothDatabases(t, func(t *testing.T, database string) {
-		s := start(t, database, newCatalog(t))
-		site := newPageSite(t)
-		site.set("/apply", text("<p>Thank you for your interest. This program is closed.</p>"))
-		s.catalog.change(func() {
-			s.catalog.states = append(s.catalog.states,
-				api.ListingState{Sequence: 1, ID: "a", Published: true, ApplicationURL: site.URL + "/apply"})
-		})
-		s.record(line("a", "2026-11-19T10:00:00Z", api.FactualReview, api.OutcomeVerified))
-		readPages(t, database, site.URL, now)
-		event := servicetest.Read[api.EventList](s.get("/api/v1/opportunities/a/history")).Data[0]
-		require.Equal(t, api.LinkCheck, event.CheckType)
-		require.Equal(t, api.OutcomeNeedsReview, event.Outcome)
-		require.Equal(t, `Answered 200. The page says "This program is closed.".`, event.Note)
 	})
 }

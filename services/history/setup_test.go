@@ -87,7 +87,10 @@ func (c *catalog) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // set sets the state of one listing.
-func (c *catalog) set(id string, published bool) {
+func (c *catalog) set(id string, published bool) { c.list(id, published, "https://a.example") }
+
+// list sets the state of one listing with an application link.
+func (c *catalog) list(id string, published bool, link string) {
 	c.change(func() {
 		next := int64(1)
 		others := c.states[:0:0]
@@ -97,8 +100,7 @@ func (c *catalog) set(id string, published bool) {
 				others = append(others, s)
 			}
 		}
-		c.states = append(others, api.ListingState{Sequence: next, ID: id, Published: published,
-			ApplicationURL: "https://a.example"})
+		c.states = append(others, api.ListingState{Sequence: next, ID: id, Published: published, ApplicationURL: link})
 	})
 }
 
@@ -113,6 +115,8 @@ func (c *catalog) change(f func()) {
 // instance is a running history service.
 type instance struct {
 	*servicetest.Service
+
+	Database string
 
 	t       testing.TB
 	catalog *catalog
@@ -135,7 +139,7 @@ func config(url, catalogURL string) history.Config {
 
 func run(t testing.TB, cfg history.Config, c *catalog) *instance {
 	t.Helper()
-	s := &instance{t: t, catalog: c, Service: servicetest.Start(t, peer.History,
+	s := &instance{t: t, catalog: c, Database: cfg.Database.URL, Service: servicetest.Start(t, peer.History,
 		func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
 			cfg.Server, cfg.Telemetry = server, telemetry
 			return history.Run(ctx, cfg)

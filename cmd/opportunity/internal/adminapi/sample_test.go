@@ -15,32 +15,23 @@ import (
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/eventfile"
-	"opportunity.internal/pkg/listingfile"
 )
 
 var now = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 
-func load(t *testing.T) []adminapi.SampleRecord {
-	t.Helper()
+// A sample record must not look like a real platform. TestTheSampleShowsEverything imports all of
+// them.
+func TestRecordsAreFictionalAndExplained(t *testing.T) {
 	records, err := adminapi.LoadSample(now)
 	require.NoError(t, err)
-	return records
-}
-
-// A sample record must not look like a real platform.
-func TestRecordsAreFictional(t *testing.T) {
-	records := load(t)
 	require.GreaterOrEqual(t, len(records), 60)
 	addresses := regexp.MustCompile(`https?://[^"]+`)
-	ids, canadian := map[string]bool{}, 0
+	canadian := 0
 	for _, r := range records {
-		id := r.ID()
-		require.True(t, api.ValidSlug(id), id)
-		require.False(t, ids[id], "duplicate id %s", id)
-		ids[id] = true
 		require.Regexp(t, `\(sample\)$`, r.Listing["company"].(map[string]any)["name"])
 		require.Contains(t, r.Listing["summary"], "Sample record: ")
+		require.Equal(t, r.Candidate, r.Shows == "private", r.ID())
+		require.True(t, r.Shows == string(api.Verified) || r.Because != "", "why is %s %s?", r.ID(), r.Shows)
 		whole, err := json.Marshal(r)
 		require.NoError(t, err)
 		for _, address := range addresses.FindAllString(string(whole), -1) {
@@ -81,52 +72,7 @@ func TestSameTimeGivesSameFiles(t *testing.T) {
 	b, err := adminapi.SampleAt(now)
 	require.NoError(t, err)
 	require.Equal(t, a, b)
-
-	records := load(t)
-	require.Equal(t, len(records), bytes.Count(a.Listings, []byte("\n")))
-	candidates := 0
-	for _, r := range records {
-		require.Equal(t, r.Candidate, r.Shows == "private", r.ID())
-		if r.Candidate {
-			candidates++
-		}
-	}
-	require.Positive(t, candidates)
-	require.Equal(t, len(records)-candidates, bytes.Count(a.Listings, []byte(`"visibility":"published"`)))
-}
-
-func TestEventsAreValid(t *testing.T) {
-	s, err := adminapi.SampleAt(now)
-	require.NoError(t, err)
-	file, err := eventfile.Read(bytes.NewReader(s.Events), now, 10)
-	require.NoError(t, err)
-	require.Empty(t, file.Rejected)
-	for _, line := range file.Lines {
-		e := line.Event
-		require.False(t, e.CheckedAt.After(now), e.Slug)
-		if e.Facts != nil {
-			require.NotEmpty(t, e.Facts.CountryEligibility, e.Slug)
-		}
-	}
-}
-
-// Every record that is not verified gives the reason for its status.
-func TestEveryStatusIsExplained(t *testing.T) {
-	for _, r := range load(t) {
-		known := []string{"private", string(api.Verified), string(api.Unverified), string(api.Stale), string(api.NeedsReview)}
-		require.Contains(t, known, r.Shows, r.ID())
-		if r.Shows != string(api.Verified) {
-			require.NotEmpty(t, r.Because, fmt.Sprintf("%s is %s", r.ID(), r.Shows))
-		}
-	}
-}
-
-func TestListingsAreValid(t *testing.T) {
-	s, err := adminapi.SampleAt(now)
-	require.NoError(t, err)
-	for _, lines := range [][]byte{s.Listings, s.Edits} {
-		file, err := listingfile.Read(bytes.NewReader(lines), now, 10)
-		require.NoError(t, err)
-		require.Empty(t, file.Rejected)
-	}
+	published := bytes.Count(a.Listings, []byte(`"visibility":"published"`))
+	require.Less(t, published, bytes.Count(a.Listings, []byte("\n")), "candidates are private")
+	require.Greater(t, published, 50)
 }

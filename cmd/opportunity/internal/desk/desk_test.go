@@ -1,11 +1,9 @@
 package desk_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -19,6 +17,7 @@ import (
 
 	"opportunity.internal/cmd/opportunity/internal/desk"
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/service/servicetest"
 )
 
 const annsToken = "operator-token-of-ann-0123456789abcdef"
@@ -73,6 +72,15 @@ func (a *operatorAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (a *operatorAPI) respond(at string, response any) { a.respondWith(at, 0, response) }
 
+// setRole changes the role of ann, or removes her token if role is empty.
+func (a *operatorAPI) setRole(role api.Role) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if delete(a.tokens, annsToken); role != "" {
+		a.tokens[annsToken] = api.Operator{Name: "ann", Role: role}
+	}
+}
+
 func (a *operatorAPI) respondWith(at string, status int, response any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -95,35 +103,22 @@ func (a *operatorAPI) sent(at string) (bodies []string) {
 // server is a desk with a settable clock.
 type server struct {
 	*httptest.Server
+	*servicetest.Clock
 
 	t    *testing.T
 	api  *operatorAPI
 	once string // one-time URL
-	log  logged
-	mu   sync.Mutex
-	time time.Time
-}
-
-func (s *server) now() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.time
-}
-
-func (s *server) move(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.time = s.time.Add(d)
+	log  servicetest.Log
 }
 
 func newServer(t *testing.T) *server {
 	t.Helper()
-	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	s := &server{t: t, api: newOperatorAPI(t), time: time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)}
+	ln := servicetest.Listen(t)
+	s := &server{t: t, api: newOperatorAPI(t),
+		Clock: servicetest.NewClock(time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC))}
 	d, err := desk.New(desk.Options{
-		Listener: ln, AdminURL: s.api.URL, Log: slog.New(slog.NewJSONHandler(&s.log,
-			nil)), Now: s.now, Token: annsToken, Actor: "ann", LinksOff: "Link checks are off here.",
+		Listener: ln, AdminURL: s.api.URL, Log: slog.New(slog.NewJSONHandler(&s.log, nil)), Now: s.Now, Token: annsToken,
+		Actor: "ann", LinksOff: "Link checks are off here.",
 	})
 	require.NoError(t, err)
 	s.once = d.SignInURL()
@@ -131,24 +126,6 @@ func newServer(t *testing.T) *server {
 	s.Start()
 	t.Cleanup(s.Close)
 	return s
-}
-
-// logged is a log that can be read while it is written.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // browser keeps cookies and does not follow redirects.
@@ -164,6 +141,17 @@ func (s *server) browser() browser {
 	return browser{&http.Client{Jar: secureJar{jar},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, s}
 }
+
+// requireAll fails unless the page has every text.
+func (r response) requireAll(t *testing.T, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		require.Contains(t, r.body, text)
+	}
+}
+
+// to returns the page to which a redirect leads.
+func (r response) to() string { return r.Header.Get("Location") }
 
 // secureJar treats loopback as secure, as browsers do.
 type secureJar struct{ http.CookieJar }

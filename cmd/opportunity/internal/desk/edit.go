@@ -73,8 +73,6 @@ func (d *Desk) edit(v *visit) (view, error) {
 		return view{Redirect: recordPath(id), Notice: saved(report.Fields)}, nil
 	case len(report.Problems) > 0:
 		return page.view(forms.Review{}.Explain(report.Problems, api.Review{})), nil
-	case report.Current == nil:
-		return page.view(nil).Wrong("", "The listing was not saved. Try again"), nil
 	case report.Current.Version != version:
 		return page.outdated(*report.Current)
 	}

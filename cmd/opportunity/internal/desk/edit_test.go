@@ -59,12 +59,8 @@ func TestEditShowsItsConsequencesBeforeItSaves(t *testing.T) {
 	})
 	page := b.post("/records/maple/edit", input)
 	require.Equal(t, http.StatusOK, page.StatusCode)
-	for _, text := range []string{
-		"Consumers see the change from now on. The status of the record does not change.", `<th scope="row">Overview</th>`,
-		`<th scope="row">Private notes, Notes</th>`,
-	} {
-		require.Contains(t, page.body, text)
-	}
+	page.requireAll(t, "Consumers see the change from now on. The status of the record does not change.",
+		`<th scope="row">Overview</th>`, `<th scope="row">Private notes, Notes</th>`)
 	sent := s.api.sent("PUT /records/maple")
 	require.Len(t, sent, 1)
 	require.JSONEq(t, strings.NewReplacer(`"overview":""`, `"overview":"Ten a day."`, `"notes":""`,
@@ -75,14 +71,14 @@ func TestEditShowsItsConsequencesBeforeItSaves(t *testing.T) {
 	input = page.input(t, "edit")
 	input.Set("save", page.confirmation())
 	input.Set("summary", "Changed after the look at the consequences.")
-	require.Empty(t, b.post("/records/maple/edit", input).Header.Get("Location"))
+	require.Empty(t, b.post("/records/maple/edit", input).to())
 	require.Contains(t, s.api.requests, "PUT /records/maple dryRun=true "+s.api.sent("PUT /records/maple")[1],
 		"other input needs another look")
 
 	input.Set("summary", "Typing.")
 	s.api.respond("PUT /records/maple",
 		api.EditReport{Applied: true, Fields: []string{"overview", "curation"}, Current: &detail})
-	require.Equal(t, "/records/maple", b.post("/records/maple/edit", input).Header.Get("Location"))
+	require.Equal(t, "/records/maple", b.post("/records/maple/edit", input).to())
 	require.Contains(t, s.api.requests, "PUT /records/maple  "+sent[0])
 	require.Contains(t, b.get("/records/maple").body, "Saved: Overview; Private notes.")
 }
@@ -96,10 +92,8 @@ func TestEditOfAnOutdatedListingKeepsTheInputAndShowsTheDifference(t *testing.T)
 	s.api.respondWith("PUT /records/maple", http.StatusPreconditionFailed, api.EditReport{Current: &detail})
 	page := b.post("/records/maple/edit", input)
 	require.Equal(t, http.StatusConflict, page.StatusCode, page.body)
-	require.Contains(t, page.body, "<bdi>bob</bdi> changed this listing")
-	require.Contains(t, page.body, `<th scope="row">Summary <span class="badge bad">both changed</span></th>`)
-	require.Contains(t, page.body, `<th scope="row">Overview</th>`)
-	require.Contains(t, page.body, "What bob wrote.")
+	page.requireAll(t, "<bdi>bob</bdi> changed this listing", `<th scope="row">Overview</th>`, "What bob wrote.",
+		`<th scope="row">Summary <span class="badge bad">both changed</span></th>`)
 	input = page.input(t, "edit")
 	require.Equal(t, "v2", input.Get("version"))
 	require.Equal(t, "What ann wrote.", strings.TrimSpace(input.Get("summary")))
@@ -127,21 +121,17 @@ func TestProblemsOfAnEditAreAtTheirFields(t *testing.T) {
 }
 
 func TestRecordPageShowsWhatEachReviewChangedAndFoldsLinkChecks(t *testing.T) {
-	s, b := reviewing(t)
-	s.api.respond("GET /records/maple", mapleDetail("v1", mapleListing))
 	before, after := api.UnknownFacts(), api.UnknownFacts()
 	before.Remote, after.Remote = ptr(true), ptr(false)
 	event := func(kind api.CheckType, facts *api.Facts) api.RecordedEvent {
 		return api.RecordedEvent{VerificationEvent: api.VerificationEvent{CheckType: kind, Facts: facts}}
 	}
-	shown := sheet()
-	shown.Events = []api.RecordedEvent{
-		event(api.LinkCheck, nil), event(api.FactualReview, &after), event(api.LinkCheck, nil), event(api.FactualReview,
-			&before),
-	}
-	shown.Events[1].Evidence = &api.Evidence{Quotes: []api.Quote{{Fact: "remote", SourceURL: "https://maple.example/",
-		Exact: "on site"}}}
-	s.api.respond("GET /reviews/records/maple", shown)
+	s, b := reviewing(t, func(s *api.ReviewSheet) {
+		s.Events = []api.RecordedEvent{event(api.LinkCheck, nil), event(api.FactualReview, &after),
+			event(api.LinkCheck, nil), event(api.FactualReview, &before)}
+		s.Events[1].Evidence = &api.Evidence{Quotes: []api.Quote{{Fact: "remote", SourceURL: site, Exact: "on site"}}}
+	})
+	s.api.respond("GET /records/maple", mapleDetail("v1", mapleListing))
 	page := b.get("/records/maple").body
 	require.Less(t, strings.Index(page, "<li>Remote: Yes → No</li>"),
 		strings.Index(page, "<li>Remote: unknown → Yes</li>"))

@@ -1,7 +1,6 @@
 package desk_test
 
 import (
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -12,11 +11,10 @@ import (
 )
 
 func TestPagesShowWhatChangedSinceTheReview(t *testing.T) {
-	s, b := reviewing(t)
-	quoted := sheet()
-	quoted.Evidence.Quotes = []api.Quote{{Fact: "pay", SourceURL: rates, Exact: "$18 per hour"},
-		{Fact: "pay", SourceURL: site, Exact: "$20 per hour"}}
-	s.api.respond("GET /reviews/records/maple", quoted)
+	s, b := reviewing(t, func(s *api.ReviewSheet) {
+		s.Evidence.Quotes = []api.Quote{{Fact: "pay", SourceURL: rates, Exact: "$18 per hour"},
+			{Fact: "pay", SourceURL: site, Exact: "$20 per hour"}}
+	})
 	at := time.Date(2026, 11, 24, 9, 0, 0, 0, time.UTC)
 	long := strings.Repeat("The same.\n", 50)
 	s.api.respond("GET /records/maple/pages", api.PageTexts{Pages: []api.PageText{
@@ -34,9 +32,6 @@ func TestPagesShowWhatChangedSinceTheReview(t *testing.T) {
 	require.Contains(t, page, "Unchanged since")
 	require.Contains(t, page, "asks whether the reader is a robot")
 	require.Contains(t, page, "Waits for the link checker.")
-	s.api.respond("POST /records/maple/read", api.PagesDue{Pages: 2, Note: "The next run reads them."})
-	require.Equal(t, "/records/maple/pages", b.post("/records/maple/read", url.Values{}).Header.Get("Location"))
-	require.Len(t, s.api.sent("POST /records/maple/read"), 1)
 }
 
 func TestComparisonOfPagesIsBounded(t *testing.T) {

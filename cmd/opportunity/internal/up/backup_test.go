@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
-	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 )
 
@@ -25,7 +24,7 @@ func TestBackupWhileUpRunsIsRestored(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(out), k))
 	}
 	var before string
-	whileUp(t, "curl ", func(*servicetest.Log) {
+	whileUp(t, "curl ", func(func() string) {
 		issue(&kept)
 		issue(&revoked)
 		_, err := command(t, "keys revoke "+revoked.ID)
@@ -56,8 +55,8 @@ func TestBackupWhileUpRunsIsRestored(t *testing.T) {
 
 	require.NoError(t, os.RemoveAll(adminapi.DefaultDataDir))
 	require.NoError(t, os.Rename("saved", adminapi.DefaultDataDir))
-	whileUp(t, "curl ", func(out *servicetest.Log) {
-		require.NotContains(t, out.String(), "is older than")
+	whileUp(t, "curl ", func(said func() string) {
+		require.NotContains(t, said(), "is older than")
 		storetest.Eventually(t, "everything is ready", func() bool {
 			_, err := command(t, "status")
 			return err == nil

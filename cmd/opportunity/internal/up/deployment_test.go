@@ -36,21 +36,18 @@ func TestJobIsRepeatedAfterFailures(t *testing.T) {
 }
 
 func TestLinksAreCheckedOnlyWithAPublicContactPage(t *testing.T) {
-	for name, c := range map[string]struct {
-		d    *deployment
-		want string
+	for _, c := range []struct {
+		links     bool
+		url, want string
 	}{
-		"localhost": {&deployment{links: true, history: history.Config{PublicURL: "http://localhost:8080"}},
-			"OPPORTUNITY_PUBLIC_URL"},
-		"switched off": {&deployment{history: history.Config{PublicURL: "https://data.opportunity.ca"}},
-			"OPPORTUNITY_LINK_CHECKS is false"},
-		"public": {&deployment{links: true, history: history.Config{PublicURL: "https://data.opportunity.ca"}}, ""},
+		{true, "http://localhost:8080", "OPPORTUNITY_PUBLIC_URL"}, {true, "https://data.opportunity.ca", ""},
+		{false, "https://data.opportunity.ca", "OPPORTUNITY_LINK_CHECKS is false"},
 	} {
-		off := c.d.linksOff()
-		require.Contains(t, off, c.want, name)
-		require.Equal(t, c.want == "", off == "", name)
-		checked := slices.ContainsFunc(slices.Concat(c.d.stages()...), func(j job) bool { return j.name == "link checks" })
-		require.Equal(t, off == "", checked, name)
+		d := &deployment{links: c.links, history: history.Config{PublicURL: c.url}}
+		require.Contains(t, d.linksOff(), c.want)
+		require.Equal(t, c.want == "", d.linksOff() == "")
+		require.Equal(t, c.want == "",
+			slices.ContainsFunc(slices.Concat(d.stages()...), func(j job) bool { return j.name == "link checks" }))
 	}
 }
 

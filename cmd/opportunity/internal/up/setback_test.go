@@ -24,25 +24,35 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// whileUp runs `up` in the default data directory, calls during once the output contains text, and
-// stops it.
-func whileUp(t *testing.T, text string, during func(out *servicetest.Log)) {
+// start starts `up` in the default data directory, which the commands of operators use too.
+func start(t *testing.T) (out, errs *servicetest.Log, stop func()) {
 	t.Helper()
 	admin := storetest.FreeAddress(t)
 	t.Setenv("OPPORTUNITY_ADMIN_URL", "http://"+admin)
 	t.Setenv("OPPORTUNITY_ACTOR", "ann")
-	ctx, stop := context.WithCancel(t.Context())
-	out, ended := new(servicetest.Log), make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	out, errs = new(servicetest.Log), new(servicetest.Log)
+	ended := make(chan error, 1)
 	go func() {
 		ended <- Run(ctx, Options{
 			Listen: "127.0.0.1:0", AdminListen: admin, DeskListen: "127.0.0.1:0", OperationsListen: "127.0.0.1:0",
-			DataDir: adminapi.DefaultDataDir, Seed: "sample", Out: out, Err: out,
+			DataDir: adminapi.DefaultDataDir, Seed: "sample", Out: out, Err: errs,
 		})
 	}()
-	storetest.Eventually(t, text, func() bool { return strings.Contains(out.String(), text) })
-	during(out)
+	return out, errs, func() {
+		cancel()
+		require.NoError(t, <-ended)
+	}
+}
+
+// whileUp runs `up`, calls during once the output contains text, and stops it.
+func whileUp(t *testing.T, text string, during func(said func() string)) {
+	t.Helper()
+	out, errs, stop := start(t)
+	said := func() string { return out.String() + errs.String() }
+	storetest.Eventually(t, text, func() bool { return strings.Contains(said(), text) })
+	during(said)
 	stop()
-	require.NoError(t, <-ended)
 }
 
 // command runs a command of operators and returns its output.
@@ -116,10 +126,10 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 	page := string(text)
 	const sequence = "SELECT value FROM change_sequence"
 	t.Chdir(t.TempDir())
-	whileUp(t, "curl ", func(*servicetest.Log) {})
+	whileUp(t, "curl ", func(func() string) {})
 	follow(t, page, "opportunity backup saved")
 	var key, kept struct{ ID, Key string }
-	whileUp(t, "curl ", func(*servicetest.Log) {
+	whileUp(t, "curl ", func(func() string) {
 		for _, k := range []any{&key, &kept} {
 			out, err := command(t, "keys issue --tier free --use-case testing --output json")
 			require.NoError(t, err)
@@ -147,7 +157,7 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 
 	for _, store := range []string{"history", "catalog", "billing", "authquota"} {
 		follow(t, strings.ReplaceAll(page, "history.db", store+".db"), "rm -f .opportunity/"+store+".db")
-		whileUp(t, store+".db is older than what others remember of it", func(out *servicetest.Log) {
+		whileUp(t, store+".db is older than what others remember of it", func(said func() string) {
 			_, err := command(t, "recover "+store)
 			require.ErrorContains(t, err, "--accept or --current")
 			_, err = command(t, "status")
@@ -156,20 +166,20 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 				"opportunity recover "+store), "a generation begins")
 			storetest.Eventually(t, "up continues", func() bool {
 				_, err := command(t, "status")
-				return err == nil && strings.Contains(out.String(), "curl ")
+				return err == nil && strings.Contains(said(), "curl ")
 			})
-			said, err := command(t, "recover "+store+" --accept")
+			again, err := command(t, "recover "+store+" --accept")
 			require.NoError(t, err)
-			require.Contains(t, said, "not set back: nothing to decide")
+			require.Contains(t, again, "not set back: nothing to decide")
 			switch store {
 			case "catalog":
 				follow(t, page, "opportunity listings import")
 				require.Equal(t, int64(1),
 					number(t, "catalog", "SELECT count(*) FROM listings WHERE id = 'maple-scribe' AND visibility = 'withdrawn'"))
 			case "authquota":
-				said, err := command(t, "keys list --output json")
+				keys, err := command(t, "keys list --output json")
 				require.NoError(t, err)
-				require.NotContains(t, said, key.ID, "it was issued after the backup")
+				require.NotContains(t, keys, key.ID, "it was issued after the backup")
 			case "billing":
 				_, err = command(t, "billing reconcile")
 				require.NoError(t, err)

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
@@ -42,34 +41,7 @@ func admin(t *testing.T, status int, response string) (client adminapi.Client, s
 	return adminapi.Client{URL: s.URL + "/", Token: token, Actor: "ann", HTTP: s.Client()}, sent
 }
 
-func TestErrorResponses(t *testing.T) {
-	c, _ := admin(t, http.StatusNotFound,
-		`{"error":{"code":"not_found","message":"There is no key with this id."},"documentation":"http://x/"}`)
-	_, _, err := adminapi.RevokeKey.Call(t.Context(), c, adminapi.Input{ID: "key_1"})
-	var rejected *adminapi.RequestError
-	require.ErrorAs(t, err, &rejected)
-	require.Equal(t, adminapi.RequestError{Status: 404, Code: "not_found", Reason: "There is no key with this id."},
-		*rejected)
-
-	c, _ = admin(t, http.StatusBadGateway, `<html>`)
-	_, _, err = adminapi.AppendEvents.Call(t.Context(), c, adminapi.Input{Body: strings.NewReader("x")})
-	require.ErrorContains(t, err, "502")
-
-	c, _ = admin(t, http.StatusOK, `<html>`)
-	_, _, err = adminapi.ListAccounts.Call(t.Context(), c, adminapi.Input{})
-	require.ErrorContains(t, err, "is not an admin listener")
-
-	c.Token = "wrong"
-	_, _, err = adminapi.ListAccounts.Call(t.Context(), c, adminapi.Input{})
-	require.ErrorAs(t, err, &rejected)
-	require.NotContains(t, err.Error(), token)
-}
-
 func TestConnectionErrorsSayWhatToDo(t *testing.T) {
-	list := func(url string) error {
-		_, _, err := verb(t, url, "", "keys", "list")
-		return err
-	}
 	private := httptest.NewTLSServer(http.NotFoundHandler())
 	private.Config.ErrorLog = log.New(io.Discard, "", 0)
 	t.Cleanup(private.Close)
@@ -79,6 +51,8 @@ func TestConnectionErrorsSayWhatToDo(t *testing.T) {
 	t.Cleanup(cut.Close)
 	public, _ := admin(t, http.StatusNotFound,
 		`{"error":{"path":"endpoint","code":"not_found","message":"There is nothing at this address."}}`)
+
+	broken, _ := admin(t, http.StatusBadGateway, "<html>")
 
 	const another = "Set OPPORTUNITY_ADMIN_URL to use another address."
 	for _, c := range []struct{ url, want, code string }{
@@ -91,9 +65,10 @@ func TestConnectionErrorsSayWhatToDo(t *testing.T) {
 		{page.URL, page.URL + " is not an admin listener: it returned status 404 (text/plain). Set OPPORTUNITY_ADMIN_URL",
 			"unexpected_response"},
 		{public.URL, "is not an admin listener, or is one of another version. " + another, "not_found"},
+		{broken.URL, "is not an admin listener: it returned status 502", "unexpected_response"},
 		{cut.URL, "lost the connection to " + cut.URL + ": EOF", "unreachable"},
 	} {
-		err := list(c.url)
+		_, _, err := verb(t, c.url, "", "keys", "list")
 		require.ErrorContains(t, err, c.want)
 		require.Equal(t, c.code, adminapi.Code(err))
 		require.NotContains(t, err.Error(), token)
@@ -106,40 +81,32 @@ func TestConnectionErrorsSayWhatToDo(t *testing.T) {
 	require.Equal(t, "timeout", adminapi.Code(err))
 }
 
-func TestRejectedTokenIsNamed(t *testing.T) {
+func TestRejectedAndMissingTokensAreNamed(t *testing.T) {
 	c, _ := admin(t, http.StatusUnauthorized,
 		`{"error":{"code":"invalid_api_key","message":"This operator token is not valid."}}`)
-	_, _, err := adminapi.ListAccounts.Call(t.Context(), c, adminapi.Input{})
-	require.ErrorContains(t, err, "rejected the operator token in OPPORTUNITY_OPERATOR_TOKEN")
-	c.TokenFile = ".opportunity/operator-token"
-	_, _, err = adminapi.ListAccounts.Call(t.Context(), c, adminapi.Input{})
-	require.ErrorContains(t, err,
-		"rejected the operator token in .opportunity/operator-token: set OPPORTUNITY_OPERATOR_TOKEN, or use --data-dir")
-	require.Equal(t, "invalid_api_key", adminapi.Code(err))
-}
-
-func TestMissingTokenIsExplained(t *testing.T) {
+	for file, want := range map[string]string{"": "in OPPORTUNITY_OPERATOR_TOKEN: set it to one of the gateway's",
+		"dir/operator-token": "in dir/operator-token: set OPPORTUNITY_OPERATOR_TOKEN, or use --data-dir"} {
+		c.TokenFile = file
+		_, _, err := adminapi.ListAccounts.Call(t.Context(), c, adminapi.Input{})
+		require.ErrorContains(t, err, "rejected the operator token "+want)
+		require.Equal(t, "invalid_api_key", adminapi.Code(err))
+	}
 	t.Setenv("OPPORTUNITY_OPERATOR_TOKEN", "")
-	root := &cobra.Command{SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(verbs.Commands()...)
-	root.SetArgs([]string{"keys", "list", "--data-dir", t.TempDir()})
-	err := root.ExecuteContext(t.Context())
+	_, err := adminapi.NewClient(nowhere, t.TempDir())
 	require.ErrorContains(t, err, "no operator token: OPPORTUNITY_OPERATOR_TOKEN is not set, and ")
 	require.Equal(t, "no_operator_token", adminapi.Code(err))
 }
 
 func TestErrorsNameArgumentsAndFlags(t *testing.T) {
+	const key, account = "There is no key with this id.", "There is no account with this id."
 	for _, c := range []struct {
 		line, path, message, want string
 		usage                     bool
 	}{
-		{"keys revoke k", "key", "There is no key with this id.", `unknown key "k": see "opportunity keys list"`, false},
-		{"keys approve r", "request", "There is no request with this id.",
-			`unknown request "r": see "opportunity keys requests"`, false},
-		{"accounts show a", "account", "There is no account with this id.",
-			`unknown account "a": see "opportunity accounts list"`, false},
-		{"keys issue --tier free --use-case x --account a", "account", "There is no account with this id.",
-			`unknown account "a"`, false},
+		{"keys revoke k", "key", key, `unknown key "k": see "opportunity keys list"`, false},
+		{"keys approve r", "request", "There is no request.", `unknown request "r": see "opportunity keys requests"`, false},
+		{"accounts show a", "account", account, `unknown account "a": see "opportunity accounts list"`, false},
+		{"keys issue --tier free --use-case x --account a", "account", account, `unknown account "a"`, false},
 		{"history show x", "listing", "There is no listing with this id.", `unknown listing "x"`, false},
 		{"keys issue --tier free --use-case x --expires-in 400d", "expiresIn", "must be at most 365d",
 			`--expires-in must be at most 365d`, true},
@@ -155,37 +122,10 @@ func TestErrorsNameArgumentsAndFlags(t *testing.T) {
 		}
 		answer, _ := json.Marshal(api.OperatorError{Error: api.Problem{Path: c.path, Code: string(code), Message: c.message}})
 		client, _ := admin(t, status, string(answer))
-		root := &cobra.Command{Use: "opportunity", SilenceErrors: true, SilenceUsage: true}
-		root.AddCommand(verbs.Commands()...)
-		args := strings.Fields(c.line)
-		t.Setenv("OPPORTUNITY_OPERATOR_TOKEN", token)
-		t.Setenv("OPPORTUNITY_ACTOR", "ann")
-		root.SetArgs(append(args, "--admin-url", client.URL))
+		root, _, _ := newRoot(t, client.URL, nil, strings.Fields(c.line)...)
 		cmd, err := root.ExecuteC()
 		err = verbs.Explain(cmd, cmd.Flags().Args(), err)
 		require.ErrorContains(t, err, c.want)
 		require.Equal(t, c.usage, errors.As(err, new(flags.UsageError)), c.line)
 	}
-}
-
-func TestProblemsNameWhatTheUserTyped(t *testing.T) {
-	report := `{"applied":false,"refused":[{"line":1,"id":"nope","problems":[{"path":"id","code":"unknown_listing","message":"there is no such listing"}]},
-		{"line":2,"id":"a","problems":[{"path":"sources","message":"name at least one"}]},{"line":3,"id":"b","problems":[{"path":"sources","message":"name at least one"}]}]}`
-	c, _ := admin(t, http.StatusOK, report)
-	_, errs, err := verb(t, c.URL, "", "listings", "publish", "nope", "a", "b")
-	require.EqualError(t, err, "nothing was changed")
-	require.Equal(t, "unknown listing \"nope\"\na, b: sources: name at least one\n", errs)
-	_, errs, _ = verb(t, c.URL, "{}", "listings", "import", "-")
-	require.Equal(t, "line 1 (id nope): id: there is no such listing\nsources: name at least one (2 lines: 2, 3)\n", errs)
-
-	newer := `{"applied":false,"refused":[],"newer":[{"slug":"a","checkType":"review","outcome":"closed",` +
-		`"checkedAt":"2026-11-20T09:01:00Z","recordedAt":"2026-11-20T10:00:00Z","actor":"eve","note":"The site\nis gone."}]}`
-	c, _ = admin(t, http.StatusConflict, newer)
-	out, errs, err := verb(t, c.URL, "{}", "events", "append", "-")
-	require.EqualError(t, err, "nothing was changed")
-	require.Empty(t, out)
-	require.Contains(t, errs,
-		"a: review closed, checked 2026-11-20 09:01:00Z, recorded 2026-11-20 10:00:00Z by eve (The site is gone.)\n")
-	out, _, _ = verb(t, c.URL, "{}", "events", "append", "-", "--output", "json")
-	require.JSONEq(t, newer, out)
 }

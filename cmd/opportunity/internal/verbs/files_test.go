@@ -45,13 +45,11 @@ func TestInvalidCSVIsNotSent(t *testing.T) {
 	_, errs, err := verb(t, c.URL, "", "listings", "import", file)
 	require.Error(t, err)
 	require.Empty(t, sent.String())
-	require.Contains(t, errs,
-		"line 2 (id maple-transcripts): facts.pay.minimum: \"much\" is not a number: write only digits and one decimal point, such as 45000 or 17.50\n")
-
+	const problem = `line 2 (id maple-transcripts): facts.pay.minimum: "much" is not a number: `
+	require.Contains(t, errs, problem)
 	_, errs, err = verb(t, nowhere, "", "listings", "lint", file)
 	require.Error(t, err)
-	require.Contains(t, errs,
-		"line 2 (id maple-transcripts): facts.pay.minimum: \"much\" is not a number: write only digits and one decimal point, such as 45000 or 17.50\n")
+	require.Contains(t, errs, problem)
 	out, _, err := verb(t, nowhere, "", "listings", "lint", csvFile(t))
 	require.NoError(t, err)
 	require.Equal(t, "1 listings, no problems\n", out)

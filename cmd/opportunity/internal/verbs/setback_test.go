@@ -28,6 +28,12 @@ import (
 	"opportunity.internal/services/history"
 )
 
+// ann decides to accept a loss.
+var ann = service.Recovery{Operator: "ann"}
+
+// callerHeader has a caller with full access.
+var callerHeader = []string{api.CallerHeader, `{"tier":"commercial","pageSize":100,"history":true}`}
+
 // pair is a catalog and a history that follow each other.
 type pair struct {
 	t                testing.TB
@@ -66,7 +72,6 @@ func onPairs(t *testing.T, test func(t *testing.T, p *pair)) {
 			p.history.WaitReady()
 			p.catalog.WaitReady()
 			p.importListings("a", "b", "c")
-			servicetest.Read[api.ImportReport](p.catalog.Do(http.MethodPost, "/operator/v1/listings/publish", `{"all":true}`))
 			p.record("a", api.OutcomeVerified)
 			p.record("b", api.OutcomeVerified)
 			p.waitFor("a", api.Verified)
@@ -76,28 +81,34 @@ func onPairs(t *testing.T, test func(t *testing.T, p *pair)) {
 	}
 }
 
-func (p *pair) startHistory() {
-	p.history = servicetest.Start(p.t, peer.History, func(ctx context.Context, s server.Config,
-		tel telemetry.Config) error {
-		cfg := p.historyAt
-		require.NoError(p.t, s.Listener.Close())
-		s.Listener, s.Listen = nil, strings.TrimPrefix(p.catalogAt.HistoryURL, "http://")
-		cfg.Server, cfg.Telemetry = s, tel
-		return history.Run(ctx, cfg)
+// start starts a service at its fixed address.
+func (p *pair) start(name, url string, serve func(context.Context, server.Config, telemetry.Config) error,
+) *servicetest.Service {
+	s := servicetest.Start(p.t, name, func(ctx context.Context, at server.Config, tel telemetry.Config) error {
+		require.NoError(p.t, at.Listener.Close())
+		at.Listener, at.Listen = nil, strings.TrimPrefix(url, "http://")
+		return serve(ctx, at, tel)
 	})
-	p.history.URL = p.catalogAt.HistoryURL
+	s.URL = url
+	return s
+}
+
+func (p *pair) startHistory() {
+	cfg := p.historyAt
+	p.history = p.start(peer.History, p.catalogAt.HistoryURL,
+		func(ctx context.Context, at server.Config, tel telemetry.Config) error {
+			cfg.Server, cfg.Telemetry = at, tel
+			return history.Run(ctx, cfg)
+		})
 }
 
 func (p *pair) startCatalog() {
-	p.catalog = servicetest.Start(p.t, peer.Catalog, func(ctx context.Context, s server.Config,
-		tel telemetry.Config) error {
-		cfg := p.catalogAt
-		require.NoError(p.t, s.Listener.Close())
-		s.Listener, s.Listen = nil, strings.TrimPrefix(p.historyAt.CatalogURL, "http://")
-		cfg.Server, cfg.Telemetry = s, tel
-		return catalog.Run(ctx, cfg)
-	})
-	p.catalog.URL = p.historyAt.CatalogURL
+	cfg := p.catalogAt
+	p.catalog = p.start(peer.Catalog, p.historyAt.CatalogURL,
+		func(ctx context.Context, at server.Config, tel telemetry.Config) error {
+			cfg.Server, cfg.Telemetry = at, tel
+			return catalog.Run(ctx, cfg)
+		})
 }
 
 func (p *pair) importListings(ids ...string) {
@@ -123,7 +134,7 @@ func (p *pair) record(slug string, outcome api.Outcome) {
 // status returns the status of a record that the catalog serves.
 func (p *pair) status(slug string) api.VerificationStatus {
 	p.t.Helper()
-	r := p.catalog.Do(http.MethodGet, "/api/v1/opportunities/"+slug, nil, callerHeader()...)
+	r := p.catalog.Do(http.MethodGet, "/api/v1/opportunities/"+slug, nil, callerHeader...)
 	if r.Status != http.StatusOK {
 		return ""
 	}
@@ -132,11 +143,6 @@ func (p *pair) status(slug string) api.VerificationStatus {
 	}
 	require.NoError(p.t, json.Unmarshal([]byte(r.Body), &detail))
 	return detail.Data.Verification.Status
-}
-
-func callerHeader() []string {
-	text, _ := json.Marshal(api.Caller{Tier: api.Commercial, PageSize: 100, History: true})
-	return []string{api.CallerHeader, string(text)}
 }
 
 func (p *pair) waitFor(slug string, want api.VerificationStatus) {
@@ -203,17 +209,22 @@ func requireSetBack(t *testing.T, s *servicetest.Service, store string) {
 func TestRestoredHistoryIsStoppedUntilTheLossIsAccepted(t *testing.T) {
 	onPairs(t, func(t *testing.T, p *pair) {
 		first := p.checkpoint()
-		restore := p.backUpHistory()
+		restore, restoreAgain := p.backUpHistory(), p.backUpHistory()
 		p.record("a", api.OutcomeClosed)
 		p.record("c", api.OutcomeVerified)
 		p.waitFor("a", api.NeedsReview)
 		p.waitFor("c", api.Verified)
 		lost := p.checkpoint()
+		complete := p.backUpHistory()
 		restore()
+		requireSetBack(t, p.history, "history")
+		complete() // as by point-in-time recovery
+		p.history.WaitReady()
+		p.verify(true, lost)
+		restoreAgain()
 
 		requireSetBack(t, p.history, "history")
-		p.history.Do(http.MethodGet, "/api/v1/opportunities/a/history", nil,
-			callerHeader()...).RequireError("service_unavailable")
+		p.history.Do(http.MethodGet, "/api/v1/opportunities/a/history", nil, callerHeader...).RequireError("service_unavailable")
 		p.history.Do(http.MethodPost, "/operator/v1/events/append", apitest.Line(apitest.Verified("b", p.clock.Now()))).
 			RequireError("service_unavailable", "was set back")
 		links := p.historyAt
@@ -223,28 +234,25 @@ func TestRestoredHistoryIsStoppedUntilTheLossIsAccepted(t *testing.T) {
 		require.Contains(t, p.verify(false), "the catalog or a gateway has seen this event")
 		require.Equal(t, api.NeedsReview, p.status("a"), "the catalog keeps what it has")
 		require.Equal(t, api.Verified, p.status("c"))
-		p.history.Stop()
-		p.startHistory()
-		requireSetBack(t, p.history, "history")
 
 		var out bytes.Buffer
 		for _, step := range []string{"INSERT ON generations", "DELETE ON claims"} {
 			end := servicetest.Crash(t, p.historyAt.Database.URL, step)
-			err := history.Recover(t.Context(), p.historyAt, service.Recovery{Operator: "ann"}, &out)
+			err := history.Recover(t.Context(), p.historyAt, ann, &out)
 			end()
 			require.ErrorContains(t, err, "nothing was decided, run it again", step)
 			p.history.Stop()
 			p.startHistory()
 			requireSetBack(t, p.history, "history")
 		}
-		require.NoError(t, history.Recover(t.Context(), p.historyAt, service.Recovery{Operator: "ann"}, &out))
+		require.NoError(t, history.Recover(t.Context(), p.historyAt, ann, &out))
 		require.Contains(t, out.String(), "a generation begins")
 		p.history.WaitReady()
 		p.waitFor("a", api.Verified) // as history says
 		p.waitFor("c", api.Unverified)
 		require.Equal(t, api.Verified, p.status("b"))
 		require.True(t, p.history.HasMetric(`store_set_back{store="history"} 0`))
-		require.ErrorContains(t, history.Recover(t.Context(), p.historyAt, service.Recovery{Operator: "ann"}, &out),
+		require.ErrorContains(t, history.Recover(t.Context(), p.historyAt, ann, &out),
 			"nothing to decide")
 
 		p.record("c", api.OutcomeClosed)
@@ -253,74 +261,6 @@ func TestRestoredHistoryIsStoppedUntilTheLossIsAccepted(t *testing.T) {
 		require.Regexp(t, "^[^\n]+/2-[0-9a-f]{16}\n", next, "the log of a generation has its own name")
 		p.verify(true, first, next)
 		require.Contains(t, p.verify(false, lost), "events 4 to 4 are missing", "the break is provable")
-	})
-}
-
-// catalog and history are restored to the same point. They agree, but a gateway has seen newer
-// changes of both, and a checkpoint.
-func TestRestoreOfCatalogAndHistoryIsNoticedByAGateway(t *testing.T) {
-	onPairs(t, func(t *testing.T, p *pair) {
-		p.checkpoint()
-		present := func(s *servicetest.Service, mark string) servicetest.Response {
-			return s.Do(http.MethodGet, api.MarkPath+"?seen="+mark, nil)
-		}
-		newest := func(s *servicetest.Service) string {
-			return servicetest.Read[string](present(s, ""))
-		}
-		p.catalog.Stop()
-		restoreCatalog, restoreHistory := storetest.Backup(t, p.catalogAt.Database.URL), p.backUpHistory()
-		p.startCatalog()
-		p.catalog.WaitReady()
-		p.record("a", api.OutcomeClosed)
-		p.waitFor("a", api.NeedsReview)
-		p.importListings("d")
-		lost := p.checkpoint()
-		ofHistory, ofCatalog := newest(p.history), newest(p.catalog)
-		require.Equal(t, http.StatusOK, present(p.history, ofHistory).Status)
-
-		p.catalog.Stop()
-		p.history.Stop()
-		restoreCatalog()
-		restoreHistory()
-		p.startCatalog()
-		p.history.WaitReady()
-		p.catalog.WaitReady()
-		for _, c := range []struct {
-			service *servicetest.Service
-			store   string
-			mark    string
-		}{{p.history, "history", ofHistory}, {p.catalog, "catalog", ofCatalog}} {
-			present(c.service, c.mark).RequireError("service_unavailable")
-			requireSetBack(t, c.service, c.store)
-		}
-		require.NoError(t, history.Recover(t.Context(), p.historyAt, service.Recovery{Operator: "ann"}, io.Discard))
-		require.NoError(t, catalog.Recover(t.Context(), p.catalogAt, service.Recovery{Operator: "ann"}, io.Discard))
-		p.history.WaitReady()
-		p.catalog.WaitReady()
-		require.NotEqual(t, ofHistory, servicetest.Read[string](present(p.history, ofHistory)))
-		require.NotEqual(t, strings.Split(lost, "\n")[0], strings.Split(p.checkpoint(), "\n")[0])
-	})
-}
-
-// The database is replaced by a complete one, as by point-in-time recovery.
-func TestRestoredHistoryIsReadyAgainWhenItIsComplete(t *testing.T) {
-	onPairs(t, func(t *testing.T, p *pair) {
-		p.checkpoint()
-		restore := p.backUpHistory()
-		p.record("a", api.OutcomeClosed)
-		p.record("c", api.OutcomeVerified)
-		p.waitFor("c", api.Verified)
-		newest := p.checkpoint()
-		complete := p.backUpHistory()
-		restore()
-		requireSetBack(t, p.history, "history")
-		complete()
-		p.history.WaitReady()
-		p.verify(true, newest)
-		require.Equal(t, api.NeedsReview, p.status("a"))
-		p.record("c", api.OutcomeClosed)
-		p.waitFor("c", api.NeedsReview)
-		require.Equal(t, strings.Split(newest, "\n")[0], strings.Split(p.checkpoint(), "\n")[0], "nothing was lost")
 	})
 }
 
@@ -341,7 +281,7 @@ func TestRestoredHistoryIsRecognizedAfterNewEvents(t *testing.T) {
 		requireSetBack(t, p.history, "history")
 		p.catalog.WaitReady()
 		require.Equal(t, api.NeedsReview, p.status("a"))
-		require.NoError(t, history.Recover(t.Context(), p.historyAt, service.Recovery{Operator: "ann"}, io.Discard))
+		require.NoError(t, history.Recover(t.Context(), p.historyAt, ann, io.Discard))
 		p.waitFor("a", api.Verified)
 	})
 }
@@ -354,11 +294,10 @@ func TestRestoredCatalogIsStoppedUntilTheLossIsAccepted(t *testing.T) {
 		p.catalog.WaitReady()
 		servicetest.Read[api.ImportReport](p.catalog.Do(http.MethodPost, "/operator/v1/listings/withdraw", `{"ids":["a"]}`))
 		p.importListings("d")
-		servicetest.Read[api.ImportReport](p.catalog.Do(http.MethodPost, "/operator/v1/listings/publish", `{"all":true}`))
 		copied := func(slug string, want int) {
 			t.Helper()
 			storetest.Eventually(t, "history's copy of "+slug, func() bool {
-				return p.history.Do(http.MethodGet, "/api/v1/opportunities/"+slug+"/history", nil, callerHeader()...).Status == want
+				return p.history.Do(http.MethodGet, "/api/v1/opportunities/"+slug+"/history", nil, callerHeader...).Status == want
 			})
 		}
 		copied("a", http.StatusNotFound)
@@ -370,12 +309,11 @@ func TestRestoredCatalogIsStoppedUntilTheLossIsAccepted(t *testing.T) {
 		requireSetBack(t, p.catalog, "catalog")
 		require.Empty(t, p.status("a"), "a withdrawn record must not be served again")
 		copied("a", http.StatusNotFound)
-		require.Equal(t, http.StatusOK, p.history.Do(http.MethodGet, "/api/v1/opportunities/d/history", nil,
-			callerHeader()...).Status, "history keeps what it has")
+		copied("d", http.StatusOK)
 
 		for _, step := range []string{"INSERT ON generations", "DELETE ON claims", "INSERT ON claims"} {
 			end := servicetest.Crash(t, p.catalogAt.Database.URL, step)
-			err := catalog.Recover(t.Context(), p.catalogAt, service.Recovery{Operator: "ann"}, io.Discard)
+			err := catalog.Recover(t.Context(), p.catalogAt, ann, io.Discard)
 			end()
 			require.ErrorContains(t, err, "nothing was decided, run it again", step)
 			p.catalog.Stop()
@@ -386,7 +324,7 @@ func TestRestoredCatalogIsStoppedUntilTheLossIsAccepted(t *testing.T) {
 		// A crash after the decision and before history has said what was withdrawn: the next start
 		// asks it, and needs no other decision.
 		p.history.Stop()
-		require.NoError(t, catalog.Recover(t.Context(), p.catalogAt, service.Recovery{Operator: "ann"}, io.Discard))
+		require.NoError(t, catalog.Recover(t.Context(), p.catalogAt, ann, io.Discard))
 		p.catalog.Stop()
 		p.startCatalog()
 		requireSetBack(t, p.catalog, "catalog")
@@ -410,4 +348,4 @@ func TestRestoredCatalogIsStoppedUntilTheLossIsAccepted(t *testing.T) {
 
 const listingLine = `{"id":"ID","company":{"name":"Company ID","website":"https://ID.example/"},"applicationUrl":"https://ID.example/apply",` +
 	`"category":"online","subcategory":"transcription","summary":"Pays for transcripts.","overview":"Paid by the minute.","startingCost":"None",` +
-	`"workModel":"Independent contractor","sources":[{"url":"https://ID.example/terms","checkedAt":"2026-11-18"}]}`
+	`"workModel":"Independent contractor","visibility":"published","sources":[{"url":"https://ID.example/terms","checkedAt":"2026-11-18"}]}`

@@ -3,6 +3,7 @@ package verbs_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"path/filepath"
@@ -28,24 +29,31 @@ func verb(t *testing.T, adminURL, stdin string, args ...string) (out, errs strin
 // verbFrom is verb with any standard input.
 func verbFrom(t *testing.T, adminURL string, stdin io.Reader, args ...string) (out, errs string, err error) {
 	t.Helper()
-	t.Setenv("OPPORTUNITY_OPERATOR_TOKEN", token)
-	t.Setenv("OPPORTUNITY_ACTOR", "ann")
-	root := &cobra.Command{SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(verbs.Commands()...)
-	var o, e bytes.Buffer
-	root.SetOut(&o)
-	root.SetErr(&e)
-	root.SetIn(stdin)
-	root.SetArgs(append(args, "--admin-url", adminURL))
+	root, o, e := newRoot(t, adminURL, stdin, args...)
 	err = root.ExecuteContext(t.Context())
 	return o.String(), e.String(), err
 }
 
+// newRoot returns a root command with a command line of ann.
+func newRoot(t *testing.T, adminURL string, stdin io.Reader, args ...string) (root *cobra.Command, out, errs *bytes.Buffer) {
+	t.Helper()
+	t.Setenv("OPPORTUNITY_OPERATOR_TOKEN", token)
+	t.Setenv("OPPORTUNITY_ACTOR", "ann")
+	root, out, errs = &cobra.Command{Use: "opportunity", SilenceErrors: true, SilenceUsage: true}, new(bytes.Buffer),
+		new(bytes.Buffer)
+	root.AddCommand(verbs.Commands()...)
+	root.SetOut(out)
+	root.SetErr(errs)
+	root.SetIn(stdin)
+	root.SetArgs(append(args, "--admin-url", adminURL))
+	return root, out, errs
+}
+
 const nowhere = "http://127.0.0.1:1"
 
-// TestVerbsMakeOneCall has the request of a verb, and what it prints of the response: all of it, or
-// a part that begins with "...".
-func TestVerbsMakeOneCall(t *testing.T) {
+// TestVerbs has the requests of a verb, and what it prints of the response: all of it, or a part that
+// begins with "...".
+func TestVerbs(t *testing.T) {
 	const (
 		issued = `{"id":"key_1","key":"oda_live_x","account":"acc_1","tier":"developer","expiresAt":"2027-11-20T10:00:00Z"}`
 		shown  = "key      oda_live_x\nid       key_1\naccount  acc_1\ntier     developer\nexpires  2027-11-20T10:00:00Z\n"
@@ -54,75 +62,149 @@ func TestVerbsMakeOneCall(t *testing.T) {
 		compared = `{"customers":2,"subscriptions":3,"failed":0,"differences":[` +
 			`{"account":"acc_1","subscription":"sub_1","field":"cancelAtPeriodEnd","had":"false","has":"true","healed":true},` +
 			`{"account":"acc_2","subscription":"sub_2","field":"exists","had":"true","has":"false","healed":false}]}`
-		many = `{"applied":true,"created":3,"published":2,"neverReviewed":1,"keptWithdrawn":["a","b"],"refused":[]}`
+		many   = `{"applied":true,"created":3,"published":2,"neverReviewed":1,"keptWithdrawn":["a","b"],"refused":[]}`
+		stays  = "2 stay withdrawn although the file has them as published: a, b\npublish them again with: opportunity listings publish ID...\n"
+		three  = `{"applied":false,"updated":3,"published":3,"neverReviewed":2,"refused":[]}`
+		asks   = "3 listings would become public, 2 of them never reviewed.\n"
+		isTerm = "not a terminal: add --yes"
+		wrong  = `{"applied":false,"refused":[{"line":1,"id":"nope","problems":[{"path":"id","code":"unknown_listing","message":"there is no such listing"}]},` +
+			`{"line":2,"id":"a","problems":[{"path":"sources","message":"name one"}]},{"line":3,"id":"b","problems":[{"path":"sources","message":"name one"}]}]}`
+		newer = `{"applied":false,"refused":[],"newer":[{"slug":"a","checkType":"review","outcome":"closed",` +
+			`"checkedAt":"2026-11-20T09:01:00Z","recordedAt":"2026-11-20T10:00:00Z","actor":"eve","note":"The site\nis gone."}]}`
+		nothing   = "nothing was changed"
+		preview   = `{"id":"v2","subject":"API change: V2","text":"{}\n","recipients":3,"posted":0,"createdAt":null}`
+		existing  = `{"id":"v2","recipients":3,"posted":2,"createdAt":"2027-01-02T03:04:05Z"}`
+		announced = "announced v2 at 2027-01-02 03:04:05Z: 2 of 3 mails queued; repeat the command to see its progress\n"
+		announce  = "announce v2 --kind api-change --subject V2 --text -"
+		announces = `POST /operator/v1/announcements ann {"id":"v2","kind":"api-change","subject":"V2","text":"{}","dryRun":`
+		warned    = `{"applied":true,"created":1,"refused":[],"warnings":["OPPORTUNITY_OLDER_KEYS is not set"]}`
+		listed    = `{"listings":[{"id":"a","company":"=Acme, Ltd","category":"sell","visibility":"private","status":"unverified"},` +
+			`{"id":"b","company":"B","category":"online","visibility":"published","status":"stale","lastCheckedAt":"2026-11-02T00:00:00Z"}],"next":"b"}`
+		due = `{"records":[{"id":"a","company":"=cmd|' /C calc'!A0","category":"online","status":"needs-review","dueAt":"2026-11-18T09:30:00Z",` +
+			`"reasons":[{"why":"edit","at":"2026-11-18T09:30:00Z","fields":["facts","startingCost"],"actor":"ann"},` +
+			`{"why":"link-check","at":"2026-11-19T09:00:00Z","outcome":"closed","note":"answered\n404"}]},` +
+			`{"id":"c","company":"C, \"Inc\"","category":"host","status":"verified","dueAt":"2026-11-24T09:00:00Z","lastCheckedAt":"2026-11-10T09:00:00Z",` +
+			`"reasons":[{"why":"never-reviewed","at":"2026-11-19T10:00:00Z"},{"why":"stale","at":"2026-11-24T09:00:00Z"}]},` +
+			`{"id":"d","company":"D","category":"host","status":"unverified","reasons":[{"why":"never-reviewed"}]}]}`
+		dueTable = `DUE                   ID  CATEGORY  STATUS        WHY
+2026-11-18 09:30:00Z  a   online    needs-review  changed 2026-11-18 09:30: facts, startingCost by ann; link check of 2026-11-19 09:00: closed (answered 404)
+2026-11-24 09:00:00Z  c   host      verified      never reviewed, published 2026-11-19 10:00; stale after 2026-11-24 09:00
+-                     d   host      unverified    never reviewed
+3 due
+`
+		dueCSV = `due_at,id,company,category,status,last_checked_at,why
+2026-11-18T09:30:00Z,a,'=cmd|' /C calc'!A0,online,needs-review,,"changed 2026-11-18 09:30: facts, startingCost by ann; link check of 2026-11-19 09:00: closed (answered 404)"
+2026-11-24T09:00:00Z,c,"C, ""Inc""",host,verified,2026-11-10T09:00:00Z,"never reviewed, published 2026-11-19 10:00; stale after 2026-11-24 09:00"
+,d,D,host,unverified,,never reviewed
+`
+		detail = `{"listing":{"id":"a","company":{"name":"Acme","website":"https://acme.example/"},"category":"sell","summary":"Work.",` +
+			`"sources":[{"url":"https://s.example/","checkedAt":"2026-11-18"}],"visibility":"withdrawn","curation":{"notes":"Two\nlines."}},` +
+			`"record":{"id":"a","verification":{"status":"unverified"},"facts":{"remote":true}},"updatedAt":"2026-11-20T08:00:00Z",` +
+			`"changes":[{"at":"2026-11-20T08:00:00Z","actor":"bob","action":"withdrawn","fields":["visibility"]}]}`
+		visible = "Visibility     withdrawn\nStatus         unverified\nLast review    never\nPublished      never\n" +
+			"Changed        2026-11-20 08:00:00Z\nSummary        Work.\n"
+		wrongLines = "line 1 (id nope): id: there is no such listing\nsources: name one (2 lines: 2, 3)\n"
+		dryRun     = `{"created":1,"updated":1,"unchanged":3,"published":1,"needsReview":1,"neverReviewed":1,"keptWithdrawn":["a","b"],` +
+			`"changes":[{"id":"b","change":"created","published":true},{"id":"a","change":"updated","needsReview":true,"fields":[` +
+			`{"field":"startingCost","old":"None","new":"éééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééé"},` +
+			`{"field":"facts.remote","old":null,"new":true}]}],"refused":[]}`
+		dryRunText = `+ b  published
+~ a  turns needs-review
+    startingCost: "None" -> "éééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééé...
+    facts.remote: null -> true
+would create 1, update 1, leave 3 unchanged; publish 1; turn 1 needs-review
+of those to publish, 1 never reviewed
+`
+		publish = "POST /operator/v1/listings/publish"
+		imports = "POST /operator/v1/listings/import"
 	)
-	for line, c := range map[string]struct{ response, sent, out, err string }{
+	for line, c := range map[string]struct{ response, sent, out, errs, err string }{
 		"keys issue --tier free --use-case test": {issued,
-			`POST /operator/v1/keys ann {"tier":"free","useCase":"test","test":false}`, shown, ""},
+			`POST /operator/v1/keys ann {"tier":"free","useCase":"test","test":false}`, shown, "", ""},
 		"keys issue --account acc_1 --use-case staging": {issued,
-			`POST /operator/v1/keys ann {"useCase":"staging","account":"acc_1","test":false}`, shown, ""},
+			`POST /operator/v1/keys ann {"useCase":"staging","account":"acc_1","test":false}`, shown, "", ""},
 		"keys issue --use-case staging": {err: "with --account, the key has the account's tier"},
 		"keys revoke ../accounts/x": {"", "POST /operator/v1/keys/..%2Faccounts%2Fx/revoke ann ",
-			"revoked: ../accounts/x\n", ""},
+			"revoked: ../accounts/x\n", "", ""},
+		"keys revoke key_1 --leaked": {"", `POST /operator/v1/keys/key_1/revoke ann {"leaked":true}`, "revoked: key_1\n", "", ""},
 		"keys approve req_1": {decided, "POST /operator/v1/keys/requests/req_1/approve ann ",
-			"collected: req_1 (by bea, 2026-11-20 10:00:00Z)\n", ""},
+			"collected: req_1 (by bea, 2026-11-20 10:00:00Z)\n", "", ""},
 		"keys decline req_1 --reason no --output json": {decided,
-			`POST /operator/v1/keys/requests/req_1/decline ann {"reason":"no"}`, decided + "\n", ""},
+			`POST /operator/v1/keys/requests/req_1/decline ann {"reason":"no"}`, decided + "\n", "", ""},
+		"keys import -": {warned, "POST /operator/v1/keys/import ann {}", "created 1, unchanged 0\n",
+			"warning: OPPORTUNITY_OLDER_KEYS is not set\n", ""},
+		"keys import - --output json": {warned, "POST /operator/v1/keys/import ann {}", warned + "\n",
+			"warning: OPPORTUNITY_OLDER_KEYS is not set\n", ""},
 		"accounts show acc_1": {`{"id":"acc_1","status":"closed","tier":"free","person":{"closedAt":"2026-11-20T09:00:00Z"}}`,
-			"GET /operator/v1/accounts/acc_1 ann ", "...Status      closed\n", ""},
+			"GET /operator/v1/accounts/acc_1 ann ", "...Status      closed\n", "", ""},
 		"accounts grant acc_1 free": {"", `POST /operator/v1/accounts/acc_1/grant ann {"tier":"free"}`,
-			"granted free: acc_1\n", ""},
-		"listings publish a": {`{"applied":true,"updated":1,"published":1,"refused":[]}`,
-			`POST /operator/v1/listings/publish ann {"ids":["a"]}`, "published 1, unchanged 0\n", ""},
-		"listings publish --all --yes": {`{"applied":true,"updated":3,"refused":[]}`,
-			`POST /operator/v1/listings/publish ann {"all":true}`, "published 3, unchanged 0\n", ""},
-		"listings import --yes -": {many, "POST /operator/v1/listings/import ann {}",
-			`created 3, updated 0, unchanged 0; published 2, 1 of them never reviewed
-2 stay withdrawn although the file has them as published: a, b
-publish them again with: opportunity listings publish ID...
-`, ""},
-		"listings import -": {`{"applied":false,"created":3,"published":3,"neverReviewed":2,"refused":[]}`,
-			"POST /operator/v1/listings/import?ask=true ann {}", "", "add --yes"},
-		"links check b": {`{"pages":0,"note":"Link checks are off."}`, "POST /operator/v1/records/b/read ann ",
-			"Link checks are off.\n", ""},
-		"links check a": {`{"pages":2,"note":"Soon."}`, "POST /operator/v1/records/a/read ann ", "2 pages are due. Soon.\n", ""},
+			"granted free: acc_1\n", "", ""},
+		announce:                    {preview, announces + "true}", "", "Subject: API change: V2\n\n{}\n\nRecipients: 3.\n", isTerm},
+		announce + " --yes":         {existing, announces + "false}", announced, "", ""},
+		announce + " --output text": {existing, announces + "true}" + announces + "false}", announced, "", ""}, // it exists already
+		"listings publish a": {`{"applied":true,"updated":1,"published":1,"refused":[]}`, publish + ` ann {"ids":["a"]}`,
+			"published 1, unchanged 0\n", "", ""},
+		"listings publish --all":       {three, publish + `?dryRun=true ann {"all":true}`, "", asks, isTerm},
+		"listings publish a b c":       {three, publish + `?dryRun=true ann {"ids":["a","b","c"]}`, "", asks, isTerm},
+		"listings publish --all --yes": {`{"applied":true,"updated":3}`, publish + ` ann {"all":true}`, "published 3, unchanged 0\n", "", ""},
+		"listings publish a b": {`{"applied":true,"updated":1,"published":1,"refused":[]}`, // only one of them becomes public
+			publish + `?dryRun=true ann {"ids":["a","b"]}` + publish + ` ann {"ids":["a","b"]}`, "published 1, unchanged 0\n", "", ""},
+		"listings publish nope a b": {wrong, publish + `?dryRun=true ann {"ids":["nope","a","b"]}`, "",
+			"unknown listing \"nope\"\na, b: sources: name one\n", nothing},
+		"listings import --yes -": {many, imports + " ann {}",
+			"created 3, updated 0, unchanged 0; published 2, 1 of them never reviewed\n" + stays, "", ""},
+		"listings import -": {three, imports + "?ask=true ann {}", "", asks, isTerm},
+		"listings import - --yes": {wrong, imports + " ann {}", "",
+			wrongLines, nothing},
+		"listings list --visibility private --search x --limit 2 --after 0": {listed,
+			"GET /operator/v1/listings?after=0&limit=2&text=x&visibility=private ann ", `ID  COMPANY     CATEGORY  VISIBILITY  STATUS      LAST REVIEW
+a   =Acme, Ltd  sell      private     unverified  never
+b   B           online    published   stale       2026-11-02 00:00:00Z
+There are more: continue with --after b
+`, "", ""},
+		"listings list --output json":               {listed, "GET /operator/v1/listings ann ", listed + "\n", "", ""},
+		"listings import --dry-run -":               {dryRun, imports + "?dryRun=true ann {}", dryRunText + stays + "nothing was changed\n", "", ""},
+		"listings import --dry-run - --output json": {dryRun, imports + "?dryRun=true ann {}", dryRun + "\n", "", ""},
+		"listings import - --dry-run":               {wrong, imports + "?dryRun=true ann {}", "", wrongLines, nothing},
+		"listings show a/b":                         {detail, "GET /operator/v1/records/a%2Fb ann ", "..." + visible, "", ""},
+		"listings show a --output json":             {detail, "GET /operator/v1/records/a ann ", detail + "\n", "", ""},
+		"reviews due --within 7d":                   {due, "GET /operator/v1/reviews/due?within=168h0m0s ann ", dueTable, "", ""},
+		"reviews due --output csv":                  {due, "GET /operator/v1/reviews/due ann ", dueCSV, "", ""},
+		"reviews due --output json":                 {due, "GET /operator/v1/reviews/due ann ", due + "\n", "", ""},
+		"listings schema":                           {out: string(listingfile.Schema)},
+		"listings schema --example":                 {out: string(listingfile.Example)},
+		"events append -": {newer, "POST /operator/v1/events/append ann {}", "", "...  a: review closed, checked " +
+			"2026-11-20 09:01:00Z, recorded 2026-11-20 10:00:00Z by eve (The site is gone.)\n", nothing},
+		"events append - --output json": {newer, "POST /operator/v1/events/append ann {}", newer + "\n", "", nothing},
+		"links check a":                 {`{"pages":2,"note":"Soon."}`, "POST /operator/v1/records/a/read ann ", "2 pages are due. Soon.\n", "", ""},
+		"links check b":                 {`{"pages":0,"note":"It is off."}`, "POST /operator/v1/records/b/read ann ", "It is off.\n", "", ""},
 		"billing reconcile": {compared, "POST /operator/v1/billing/reconcile ann ", "" +
 			"ACCOUNT  SUBSCRIPTION  FIELD              HAD    HAS    HEALED\n" +
 			"acc_1    sub_1         cancelAtPeriodEnd  false  true   yes\n" +
 			"acc_2    sub_2         exists             true   false  no\n" +
-			"\ncompared 3 subscriptions of 2 customers: 2 differences, 1 healed; 0 could not be compared\n", ""},
+			"\ncompared 3 subscriptions of 2 customers: 2 differences, 1 healed; 0 could not be compared\n", "", ""},
 		"billing reconcile --output text": {`{"customers":2,"subscriptions":2,"failed":1,"differences":[]}`,
 			"POST /operator/v1/billing/reconcile ann ",
-			"compared 2 subscriptions of 2 customers: 0 differences, 0 healed; 1 could not be compared\n",
+			"compared 2 subscriptions of 2 customers: 0 differences, 0 healed; 1 could not be compared\n", "",
 			"some subscriptions could not be compared"},
 	} {
 		t.Run(line, func(t *testing.T) {
 			client, sent := admin(t, http.StatusOK, c.response)
-			out, _, err := verb(t, client.URL, "{}", strings.Fields(line)...)
-			if c.err == "" {
-				require.NoError(t, err)
-			} else {
-				require.ErrorContains(t, err, c.err)
-			}
+			out, errs, err := verb(t, client.URL, "{}", strings.Fields(line)...)
+			require.Equal(t, c.err == "", err == nil, err)
+			require.Contains(t, fmt.Sprint(err), c.err)
 			require.Equal(t, c.sent, sent.String())
-			if part, cut := strings.CutPrefix(c.out, "..."); cut {
-				require.Contains(t, out, part)
-			} else {
-				require.Equal(t, c.out, out)
+			for _, text := range [][2]string{{c.out, out}, {c.errs, errs}} {
+				if part, cut := strings.CutPrefix(text[0], "..."); cut {
+					require.Contains(t, text[1], part)
+				} else {
+					require.Equal(t, text[0], text[1])
+				}
 			}
 		})
 	}
-}
-
-func TestKeyImportWarnsOnStandardError(t *testing.T) {
-	report := `{"applied":true,"created":1,"updated":0,"unchanged":0,"refused":[],"omitted":0,"warnings":["OPPORTUNITY_OLDER_KEYS is not set"]}`
-	for output, want := range map[string]string{"text": "created 1, unchanged 0\n", "json": report + "\n"} {
-		c, _ := admin(t, http.StatusOK, report)
-		out, errs, err := verb(t, c.URL, "{}", "keys", "import", "-", "--output", output)
-		require.NoError(t, err)
-		require.Equal(t, want, out)
-		require.Equal(t, "warning: OPPORTUNITY_OLDER_KEYS is not set\n", errs)
-	}
+	_, _, err := verb(t, nowhere, "", strings.Fields(announce)...)
+	require.ErrorContains(t, err, "the text is empty")
 }
 
 func TestLintNeedsNoAPI(t *testing.T) {
@@ -143,15 +225,8 @@ func TestLintNeedsNoAPI(t *testing.T) {
 
 	out, _, err = verb(t, nowhere, bad, "listings", "lint", "-", "--output", "json")
 	require.Error(t, err)
-	var report struct {
-		Valid    bool
-		Listings int
-		Rejected []struct{ Line int } `json:"refused"`
-	}
-	require.NoError(t, json.Unmarshal([]byte(out), &report))
-	require.False(t, report.Valid)
-	require.Len(t, report.Rejected, 201)
-
+	require.Contains(t, out, `"valid":false`)
+	require.Equal(t, 201, strings.Count(out, `{"line":`))
 	_, _, err = verb(t, nowhere, "", "listings", "lint", filepath.Join(t.TempDir(), "none"))
 	require.Error(t, err)
 }
@@ -178,87 +253,29 @@ func TestEventsLintNeedsNoAPI(t *testing.T) {
 	require.Equal(t, "line 1 (id a): facts.applicationStatus: is recorded as closed, like the outcome\n", errs)
 }
 
-func TestSchemaIsPrinted(t *testing.T) {
-	out, _, err := verb(t, nowhere, "", "listings", "schema")
-	require.NoError(t, err)
-	require.Equal(t, string(listingfile.Schema), out)
-	out, _, err = verb(t, nowhere, "", "listings", "schema", "--example")
-	require.NoError(t, err)
-	require.Equal(t, string(listingfile.Example), out)
-}
-
-func TestDryRun(t *testing.T) {
-	answer := `{"dryRun":true,"created":1,"updated":1,"unchanged":3,"published":1,"needsReview":1,"neverReviewed":1,"keptWithdrawn":["x","y"],"changes":[
-		{"id":"b","change":"created","published":true,"fields":[]},
-		{"id":"a","change":"updated","needsReview":true,"fields":[{"field":"startingCost","old":"None","new":"` + strings.Repeat("é", 80) + `"},
-			{"field":"facts.remote","old":null,"new":true}]}],"refused":[],"omitted":0}`
-	c, sent := admin(t, http.StatusOK, answer)
-	out, _, err := verb(t, c.URL, "{}", "listings", "import", "--dry-run", "-")
-	require.NoError(t, err)
-	require.Equal(t, "POST /operator/v1/listings/import?dryRun=true ann {}", sent.String())
-	require.Equal(t, `+ b  published
-~ a  turns needs-review
-    startingCost: "None" -> "`+strings.Repeat("é", 66)+`...
-    facts.remote: null -> true
-would create 1, update 1, leave 3 unchanged; publish 1; turn 1 needs-review
-of those to publish, 1 never reviewed
-2 stay withdrawn although the file has them as published: x, y
-publish them again with: opportunity listings publish ID...
-nothing was changed
-`, out)
-	out, _, err = verb(t, c.URL, "{}", "listings", "import", "--dry-run", "-", "--output", "json")
-	require.NoError(t, err)
-	require.JSONEq(t, answer, out)
-
-	c, _ = admin(t, http.StatusOK,
-		`{"dryRun":true,"refused":[{"line":2,"id":"x","problems":[{"path":"kind","message":"is not a known field"}]}]}`)
-	_, errs, err := verb(t, c.URL, "{}", "listings", "import", "--dry-run", "-")
-	require.ErrorContains(t, err, "nothing was changed")
-	require.Equal(t, "line 2 (id x): kind: is not a known field\n", errs)
-}
-
 // Names come from files of others: they must not control the terminal, break a table or forge its
 // lines.
 func TestControlCharactersAreEscaped(t *testing.T) {
-	name := "A\x1b[2J\r\n\tB\u009b\u202e"
-	text, err := json.Marshal(name)
+	text, err := json.Marshal("A\x1b[2J\r\n\tB\u009b\u202e")
 	require.NoError(t, err)
-	listing := `{"id":"a","company":{"name":` + string(text) + `,"website":"https://a.example/"},"summary":` +
-		string(text) + `}`
-	for line, response := range map[string]string{
-		"listings list": `{"listings":[{"id":"a","company":` + string(text) + `,"updatedAt":"2026-11-20T09:00:00Z"}]}`,
-		"listings show a": `{"listing":` + listing + `,"record":{"id":"a","facts":{"languages":[` + string(text) + `]}},
-			"changes":[{"at":"2026-11-20T08:00:00Z","actor":` + string(text) + `}]}`,
-		"listings import --dry-run -": `{"dryRun":true,"changes":[{"id":"a","change":"updated","fields":[{"field":"summary","old":null,"new":` + string(text) + `}]}]}`,
-		"listings import -": `{"applied":false,"refused":[{"line":1,"id":"a","problems":[{"message":` +
-			string(text) + `}]}]}`,
-		"reviews due": `{"records":[{"id":"a","reasons":[{"why":"review","at":"2026-11-18T09:30:00Z","note":` + string(text) +
-			`}]}]}`,
-		"history show a": `{"slug":"a","facts":{"requirements":[` + string(text) +
-			`]},"events":[{"id":"e","note":` + string(text) + `,"actor":` + string(text) + `}]}`,
-		"keys list":          `{"keys":[{"id":"key_1","useCase":` + string(text) + `}]}`,
-		"keys requests":      `{"requests":[{"id":"req_1","name":` + string(text) + `}]}`,
-		"keys approve req_1": `{"id":"req_1","decidedBy":` + string(text) + `,"decidedAt":"2026-11-20T10:00:00Z"}`,
-		"keys import -":      `{"applied":true,"warnings":[` + string(text) + `]}`,
-		"accounts list":      `{"accounts":[{"id":"acc_1","email":` + string(text) + `}]}`,
-		"accounts show acc_1": `{"id":"acc_1","person":{"email":` + string(text) + `},"keys":[{"id":"key_1","name":` +
-			string(text) + `}]}`,
-		"audit": `{"entries":[{"id":1,"at":"2026-11-20T10:00:00Z","actor":` + string(text) +
-			`,"detail":{"name":` + string(text) + `}}]}`,
-	} {
+	response := strings.ReplaceAll(`{"applied":false,"slug":"a","state":X,"id":"a","person":{"email":X},"warnings":[X],
+		"listings":[{"id":"a","company":X}],"keys":[{"id":"a","name":X,"useCase":X}],"requests":[{"id":"a","name":X}],
+		"accounts":[{"id":"a","email":X}],"entries":[{"id":1,"actor":X}],"listing":{"company":{"name":X},"summary":X},
+		"record":{"facts":{"languages":[X]}},"facts":{"requirements":[X]},"events":[{"id":"e","note":X,"actor":X}],
+		"records":[{"id":"a","reasons":[{"why":"review","at":"2026-11-18T09:30:00Z","note":X}]}],
+		"refused":[{"line":1,"id":"a","problems":[{"message":X}]}]}`, "X", string(text))
+	for _, line := range []string{"listings list", "listings show a", "listings import --dry-run -", "listings import -",
+		"reviews due", "history show a", "keys list", "keys requests", "keys approve req_1", "keys import -", "accounts list",
+		"accounts show acc_1", "audit"} {
 		for _, output := range []string{"text", "json"} {
 			c, _ := admin(t, http.StatusOK, response)
 			out, errs, _ := verb(t, c.URL, "{}", append(strings.Fields(line), "--output", output)...)
-			require.NotContains(t, out+errs, "\x1b", line)
-			require.NotContains(t, out+errs, "\u009b", line)
-			require.NotContains(t, out+errs, "\u202e", line)
-			if strings.HasSuffix(line, "list") && output == "text" {
-				require.NotContains(t, out, "\r", line)
-				require.Equal(t, 2, strings.Count(out, "\n"), "%s must print a line for each entry", line)
-			}
+			require.False(t, strings.ContainsAny(out+errs, "\x1b\u009b\u202e"), line)
 			require.Contains(t, out+errs, `A\u001b[2J`, line)
 			if output == "json" {
 				require.JSONEq(t, response, out, "escapes must not change the value")
+			} else if strings.HasSuffix(line, "list") {
+				require.Equal(t, 2, strings.Count(out, "\n"), "%s must print a line for each entry", line)
 			}
 		}
 	}

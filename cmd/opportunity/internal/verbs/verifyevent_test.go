@@ -2,8 +2,11 @@ package verbs_test
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,7 +35,7 @@ func TestVerifyEvent(t *testing.T) {
 			if c.Name != name {
 				continue
 			}
-			args = []string{"history", "verify-event", file("event.tlog-proof", c.Proof)}
+			args = []string{"history", "verify-event", file(strings.ReplaceAll(name, " ", "-"), c.Proof)}
 			for _, key := range c.Keys.Log {
 				args = append(args, "--key", key)
 			}
@@ -46,37 +49,37 @@ func TestVerifyEvent(t *testing.T) {
 	_, other := args("event 1 of 2")
 	_, changed := args("changed signature")
 	_, fork := args("event 6 of 7") // the same log signed it
-	good, checkpoint := args("two witnesses, and a key of the log that did not sign")
-	out, _, err := verb(t, nowhere, "", good...)
-	require.NoError(t, err)
-	require.Contains(t, out,
-		"proved: the event is number 4 of the 7 events that api.example/opportunity-history has signed\n")
-	require.Contains(t, out,
-		"event     review of odin-works: verified\nchecked   2026-11-20T09:00:00.12Z\nnote      Première <visite> & \"ok\"\u2028\\u0007\n          😀\nsource    https://odin.example/a?b=1&c=2\nrecorded  2026-11-20T09:30:00.123456Z, says the log\n")
-	require.Contains(t, out, "seen      2026-11-20T09:31:00Z, by witness.example/w2\n")
-	out, _, err = verb(t, nowhere, "", append(good, "--output", "json", "--checkpoint", file("same.txt", checkpoint))...)
-	require.NoError(t, err)
-	require.Contains(t, out, `"size":7,"index":3`)
-	require.Contains(t, out, `"slug":"odin-works"`)
-	_, _, err = verb(t, nowhere, "", append(good, "--checkpoint", file("other.txt", other))...)
-	require.ErrorContains(t, err, "get the proof with ?size=2")
-	_, _, err = verb(t, nowhere, "", append(good, "--checkpoint", file("changed.txt", changed))...)
-	require.ErrorContains(t, err, "is not valid")
-	_, _, err = verb(t, nowhere, "", append(good, "--checkpoint", file("fork.txt", fork))...)
-	require.ErrorContains(t, err, "the log has signed two histories of 7 events")
 	forged, _ := args("changed event: note")
-	_, _, err = verb(t, nowhere, "", forged...)
-	require.ErrorContains(t, err, "not proved: the event differs")
 	unnamed, _ := args("event 3 of 7")
-	out, _, err = verb(t, nowhere, "", unnamed...)
-	require.NoError(t, err)
-	require.Contains(t, out, "seen      by no witness that you named")
-	for _, usage := range [][]string{
-		{"history", "verify-event", file("x.txt", strings.Repeat("x", 1<<20+1)), "--key", "x"},
-		{"history", "verify-event", filepath.Join(dir, "missing"), "--key", "x"},
-		append(good, "--key", "x"),
+	good, checkpoint := args("two witnesses, and a key of the log that did not sign")
+	large := []string{"history", "verify-event", file("x.txt", strings.Repeat("x", 1<<20+1)), "--key", "x"}
+	missing := []string{"history", "verify-event", filepath.Join(dir, "missing"), "--key", "x"}
+	for _, c := range []struct {
+		args       []string
+		checkpoint string
+		out, err   string
+		usage      bool
+	}{
+		{good, "", "proved: the event is number 4 of the 7 events that api.example/opportunity-history has signed\n" +
+			"event     review of odin-works: verified\nchecked   2026-11-20T09:00:00.12Z\n" +
+			"note      Première <visite> & \"ok\"\u2028\\u0007\n          😀\nsource    https://odin.example/a?b=1&c=2\n" +
+			"recorded  2026-11-20T09:30:00.123456Z, says the log\nseen      2026-11-20T09:31:00Z, by witness.example/w1\n", "", false},
+		{slices.Concat(good, []string{"--output", "json"}), checkpoint, `"size":7,"index":3`, "", false},
+		{unnamed, "", "seen      by no witness that you named", "", false},
+		{good, other, "", "get the proof with ?size=2", false}, {good, changed, "", "is not valid", false},
+		{good, fork, "", "the log has signed two histories of 7 events", false},
+		{forged, "", "", "not proved: the event differs", false},
+		{large, "", "", "is larger than", true}, {missing, "", "", "no such file", true},
+		{slices.Concat(good, []string{"--key", "x"}), "", "", "key", true},
 	} {
-		_, _, err = verb(t, nowhere, "", usage...)
-		require.ErrorAs(t, err, new(flags.UsageError), usage)
+		args := c.args
+		if c.checkpoint != "" {
+			args = slices.Concat(args, []string{"--checkpoint", file("checkpoint.txt", c.checkpoint)})
+		}
+		out, _, err := verb(t, nowhere, "", args...)
+		require.Contains(t, out, c.out)
+		require.Contains(t, fmt.Sprint(err), c.err)
+		require.Equal(t, c.err == "", err == nil)
+		require.Equal(t, c.usage, errors.As(err, new(flags.UsageError)))
 	}
 }

@@ -246,7 +246,8 @@ func closedAt(tx *accountdb.Tx, id string) (*time.Time, error) {
 	if err != nil || len(closed) == 0 {
 		return nil, err
 	}
-	return accountdb.Instant(&closed[0]), nil
+	at := database.FromMicros(closed[0])
+	return &at, nil
 }
 
 // Merge gives the entitlements of one account to another, which also gets the granted tier. Both

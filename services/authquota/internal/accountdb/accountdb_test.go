@@ -104,33 +104,32 @@ func TestMailIsClaimedOnceUntilTheLeaseEnds(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
 		const mails = 8
 		post(t, db, mails)
-		var mu sync.Mutex
-		claimed := map[string]int{}
+		claims := make(chan string, 2*mails)
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() {
-				for {
-					m, ok, err := db.ClaimMail(t.Context(), time.Minute)
+				for ok := true; ok; {
+					var m mail.Posted
+					var err error
+					m, ok, err = db.ClaimMail(t.Context(), time.Minute)
 					require.NoError(t, err)
-					if !ok {
-						return
-					}
-					mu.Lock()
-					claimed[m.ID]++
-					mu.Unlock()
+					claims <- m.ID
 				}
 			})
 		}
 		all.Wait()
-		require.Len(t, claimed, mails)
-		for _, times := range claimed {
-			require.Equal(t, 1, times)
+		close(claims)
+		claimed := map[string]int{}
+		for id := range claims {
+			claimed[id]++
 		}
+		require.Equal(t, 4, claimed[""], "then none is due")
+		require.Len(t, claimed, mails+1)
 		db.Advance(time.Minute)
 		again, ok, err := db.ClaimMail(t.Context(), time.Minute)
 		require.NoError(t, err)
 		require.True(t, ok, "its claimer has stopped")
-		require.Equal(t, 2, again.Attempts)
+		require.Equal(t, []int{1, 2}, []int{claimed[again.ID], again.Attempts})
 		require.NoError(t, db.DeferMail(t.Context(), again.ID, db.Now().Add(time.Hour)))
 		pending, oldest, err := db.PendingMails(t.Context())
 		require.NoError(t, err)
@@ -171,17 +170,17 @@ func TestTheAuditLogIsAppendOnly(t *testing.T) {
 		record(t, db)
 		written := db.AuditLog(t)
 		statements := []string{
-			"UPDATE audit_log SET actor = 'nobody'", "UPDATE audit_log SET actor = 'nobody' WHERE id = 1",
+			"UPDATE audit_log SET actor = 'eve'", "UPDATE audit_log SET actor = 'eve' WHERE id = 1",
 			"DELETE FROM audit_log", "DELETE FROM audit_log WHERE id = 1",
 		}
 		if db.Dialect == database.Postgres {
 			statements = append(statements, "TRUNCATE audit_log",
 				"SET session_replication_role = replica; DELETE FROM audit_log",
-				"INSERT INTO audit_log (id, at, actor, action, subject, detail) OVERRIDING SYSTEM VALUE VALUES (1, 0, 'nobody', "+
+				"INSERT INTO audit_log (id, at, actor, action, subject, detail) OVERRIDING SYSTEM VALUE VALUES (1, 0, 'eve', "+
 					"'', '', '') "+
-					"ON CONFLICT (id) DO UPDATE SET actor = 'nobody'")
+					"ON CONFLICT (id) DO UPDATE SET actor = 'eve'")
 		} else {
-			const replace = "INSERT OR REPLACE INTO audit_log (id, at, actor, action, subject, detail) VALUES (1, 0, 'nobody', " +
+			const replace = "INSERT OR REPLACE INTO audit_log (id, at, actor, action, subject, detail) VALUES (1, 0, 'eve', " +
 				"'', '', '')"
 			statements = append(statements, replace)
 			// a connection that does not ask for recursive_triggers
@@ -205,7 +204,7 @@ func TestTheServingRoleCannotRewriteTheAuditLog(t *testing.T) {
 	db := testkit.Open(t, asRole, time.Now)
 	record(t, db)
 	for _, statement := range []string{
-		"UPDATE audit_log SET actor = 'nobody'", "DELETE FROM audit_log", "TRUNCATE audit_log",
+		"UPDATE audit_log SET actor = 'eve'", "DELETE FROM audit_log", "TRUNCATE audit_log",
 		"DROP TRIGGER audit_log_is_append_only ON audit_log",
 	} {
 		require.ErrorContains(t, db.Exec(statement).Error, "SQLSTATE 42501", "no right to %s", statement)

@@ -54,21 +54,3 @@ func (column) Scan(ctx context.Context, field *schema.Field, row reflect.Value, 
 	}
 	return field.Set(ctx, row, stored)
 }
-
-// Instant returns the time of a nullable column.
-func Instant(us *int64) *time.Time {
-	if us == nil {
-		return nil
-	}
-	t := database.FromMicros(*us)
-	return &t
-}
-
-// Micros returns the nullable column of a time.
-func Micros(t *time.Time) *int64 {
-	if t == nil {
-		return nil
-	}
-	us := database.Micros(*t)
-	return &us
-}

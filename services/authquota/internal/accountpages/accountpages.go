@@ -34,7 +34,6 @@ import (
 	"opportunity.internal/services/authquota/internal/keyusage"
 	"opportunity.internal/services/authquota/internal/notices"
 	"opportunity.internal/services/authquota/internal/people"
-	"opportunity.internal/services/authquota/internal/plan"
 )
 
 // Config holds the settings and the dependencies of the pages.
@@ -68,7 +67,6 @@ type Pages struct {
 	Keys    *keys.Store
 	Usage   *keyusage.Store
 	Notices *notices.Store
-	Plans   *plan.Store
 
 	kit          *pages.Kit
 	relyingParty credential.PasskeySite
@@ -86,7 +84,7 @@ func New(c Config) (*Pages, error) {
 		Config: c, relyingParty: credential.PasskeysAt(c.PublicURL, siteName), opens: map[string]bool{},
 		signUps: newSignUps(),
 		People:  people.NewStore(c.DB), Keys: keys.NewStore(c.DB), Usage: keyusage.NewStore(c.DB),
-		Notices: notices.NewStore(c.DB, c.Tiers), Plans: plan.NewStore(c.DB),
+		Notices: notices.NewStore(c.DB, c.Tiers),
 	}
 	var err error
 	if p.description, err = apidoc.Published(); err != nil {

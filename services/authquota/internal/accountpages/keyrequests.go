@@ -1,10 +1,7 @@
 package accountpages
 
 import (
-	"strings"
-
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
@@ -55,7 +52,7 @@ func (p *Pages) requestKey(v *Visit) (pages.View, error) {
 		again = again.Wrong("name", badName(filled.Name, err))
 	}
 	if wanted.UseCase, err = keys.UseCase(filled.UseCase); err != nil {
-		again = again.Wrong("useCase", badUseCase(filled.UseCase, err))
+		again = again.Wrong("useCase", badText("The use case", filled.UseCase, "Tell us what you will use the data for.", err))
 	}
 	accepted, missing := p.acceptance(v)
 	if missing != "" {
@@ -83,13 +80,6 @@ func (p *Pages) requestKey(v *Visit) (pages.View, error) {
 	return pages.View{
 		Redirect: keysPath, Notice: "Your request was sent. You get an email when it is approved or declined.",
 	}, nil
-}
-
-func badUseCase(useCase string, err error) string {
-	if strings.TrimSpace(useCase) == "" {
-		return "Tell us what you will use the data for."
-	}
-	return labeled("The use case", err)
 }
 
 func collectPath(request string) string { return "/account/keys/requests/" + request + "/collect" }
@@ -131,8 +121,8 @@ func (p *Pages) collectKey(v *Visit) (pages.View, error) {
 	if err != nil && problem.Of(err).Code != problem.NotFound { // Collect explains why a request is not found
 		return pages.View{}, err
 	}
-	secret := apikey.Generate(keys.PrefixOf(r.Test))
-	key, err := p.Keys.Collect(v.ctx(), v.Person.Account, v.Param("request"), accepted, keys.NewRecord(secret, p.Peppers))
+	secret, record := keys.Generate(r.Test, p.Peppers)
+	key, err := p.Keys.Collect(v.ctx(), v.Person.Account, v.Param("request"), accepted, record)
 	return pages.View{Template: "key-new", Title: "Your key", Data: newKey{Key: key, Secret: secret.Reveal()}}, err
 }
 

@@ -149,19 +149,21 @@ func (p *Pages) renameKey(v *Visit) (pages.View, error) {
 	return pages.View{Redirect: "/account/keys/" + k.ID, Notice: "The key was renamed."}, err
 }
 
+// badName explains why a key name was rejected.
 func badName(name string, err error) string {
-	if strings.TrimSpace(name) == "" {
-		return fmt.Sprintf("Enter a name of at most %d characters.", keys.MaxName)
-	}
-	return labeled("The name", err)
+	return badText("The name", name, fmt.Sprintf("Enter a name of at most %d characters.", keys.MaxName), err)
 }
 
-// labeled returns the message of an error, with the label of the field instead of its path.
-func labeled(label string, err error) string {
-	if wrong := problem.Of(err); wrong.Code == problem.InvalidParameter && wrong.Path != "" {
+// badText explains why a text was rejected, with the label of its field instead of its path.
+func badText(label, given, ifEmpty string, err error) string {
+	wrong := problem.Of(err)
+	switch {
+	case strings.TrimSpace(given) == "":
+		return ifEmpty
+	case wrong.Code == problem.InvalidParameter && wrong.Path != "":
 		return label + " " + wrong.Message + "."
 	}
-	return problem.Of(err).Text()
+	return wrong.Text()
 }
 
 func (p *Pages) askRevoke(v *Visit) (pages.View, error) {
@@ -207,8 +209,8 @@ func (p *Pages) rotateKey(v *Visit) (pages.View, error) {
 	if err != nil {
 		return pages.View{}, err
 	}
-	secret := apikey.Generate(keys.PrefixOf(k.Prefix == apikey.Test))
-	successor, old, err := p.Keys.Rotate(v.ctx(), v.Person.Account, k.ID, keys.NewRecord(secret, p.Peppers))
+	secret, record := keys.Generate(k.Prefix == apikey.Test, p.Peppers)
+	successor, old, err := p.Keys.Rotate(v.ctx(), v.Person.Account, k.ID, record)
 	pending := errors.Is(err, accountdb.ErrNotInEffect) // the key is shown nevertheless, because it cannot be shown again
 	if err != nil && !pending {
 		return pages.View{}, err

@@ -204,7 +204,7 @@ func (p *Pages) mayMail(v *Visit, purpose people.LinkPurpose, email string) (boo
 	}
 	wait, err := p.People.CountAttempt(ctx, people.MailsTo.Of(string(purpose), email), from)
 	if err == nil && purpose == people.LinkConfirm {
-		p.signUps.count(wait == 0, v.Address(), v.Now, 1)
+		p.signUps.count(wait == 0, v.Address(), v.Now)
 	}
 	return wait == 0, err
 }

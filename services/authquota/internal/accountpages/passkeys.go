@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/credential"
@@ -97,7 +98,7 @@ func (p *Pages) passkeyForm(v *Visit) (pages.View, error) {
 
 func (p *Pages) addPasskey(v *Visit) (pages.View, error) {
 	ctx := v.ctx()
-	name, badName := credential.PasskeyName(v.PostForm("name"))
+	name, badName := api.Line(v.PostForm("name"), credential.MaxPasskeyName)
 	challenge, err := p.takeChallenge(v, credential.PurposeAdd)
 	var made credential.Passkey
 	if err == nil {

@@ -404,50 +404,32 @@ func person(t *testing.T, adjust ...func(*authquota.Config)) (*sitekit.Site, *te
 	return s, s.SignUp("ada@example.org")
 }
 
-func TestEveryPageHasTheHeaders(t *testing.T) {
-	_, b := person(t)
-	for _, p := range []testkit.Page{
-		b.Get("/account").Shows(http.StatusOK), b.Get("/account/no-such-page").Shows(http.StatusNotFound),
-		b.Send(http.MethodPut, "/account", nil, nil).Shows(http.StatusMethodNotAllowed),
-	} {
-		require.Equal(t, "no-store", p.Header.Get("Cache-Control"))
-		require.Contains(t, p.Header.Get("Content-Security-Policy"), "default-src 'none'")
-		require.Equal(t, "max-age=31536000", p.Header.Get("Strict-Transport-Security"))
-	}
-}
-
 func TestAccessLevels(t *testing.T) {
-	const halfwayPage, signedIn, recent = "/account/lost-authenticator", "/account/keys", "/account/security/close"
-	confirm := func(page string) string { return "/account/security/confirm?next=" + url.QueryEscape(page) }
-	for name, c := range map[string]struct {
-		set                       func(s *sitekit.Site, b *testkit.Person)
-		halfway, signedIn, recent string // target of the redirect; empty if the page is shown
-	}{
-		"without a session": {func(_ *sitekit.Site, b *testkit.Person) { clear(b.Cookies) },
-			"/account/sign-in", "/account/sign-in?next=%2Faccount%2Fkeys",
-			"/account/sign-in?next=%2Faccount%2Fsecurity%2Fclose"},
-		"with an ended session": {func(_ *sitekit.Site, b *testkit.Person) { b.Cookies["__Host-session"] = "of yesterday" },
-			"/account/sign-in", "/account/sign-in?next=%2Faccount%2Fkeys",
-			"/account/sign-in?next=%2Faccount%2Fsecurity%2Fclose"},
-		"halfway": {func(_ *sitekit.Site, b *testkit.Person) {
-			clear(b.Cookies)
-			b.EnterPassword()
-		}, "", "/account/sign-in/code?next=%2Faccount%2Fkeys", "/account/sign-in/code?next=%2Faccount%2Fsecurity%2Fclose"},
-		"full": {func(*sitekit.Site, *testkit.Person) {}, "/account", "", ""},
-		"full, ten minutes after the last proof": {func(s *sitekit.Site, _ *testkit.Person) { s.Advance(people.RecentProof) },
-			"/account", "", confirm(recent)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s, b := person(t)
-			c.set(s, b)
-			b.Get("/account/sign-up").Shows(http.StatusOK)
-			for path, target := range map[string]string{halfwayPage: c.halfway, signedIn: c.signedIn, recent: c.recent} {
-				if p := b.Get(path); target == "" {
-					p.Shows(http.StatusOK)
-				} else {
-					p.Leads(target)
-				}
+	s, b := person(t)
+	leads := func(_ string, halfway, signedIn, recent string) { // empty: the page is shown
+		t.Helper()
+		b.Get("/account/sign-up").Shows(http.StatusOK)
+		for path, target := range map[string]string{
+			"/account/lost-authenticator": halfway, "/account/keys": signedIn, "/account/security/close": recent,
+		} {
+			if p := b.Get(path); target == "" {
+				p.Shows(http.StatusOK)
+			} else {
+				p.Leads(target)
 			}
-		})
+		}
 	}
+	leads("full", "/account", "", "")
+	s.Advance(people.RecentProof)
+	leads("full, ten minutes after the last proof", "/account", "",
+		"/account/security/confirm?next=%2Faccount%2Fsecurity%2Fclose")
+	b.Cookies["__Host-session"] = "of yesterday"
+	for range 2 {
+		leads("with an ended session, and without", "/account/sign-in", "/account/sign-in?next=%2Faccount%2Fkeys",
+			"/account/sign-in?next=%2Faccount%2Fsecurity%2Fclose")
+		clear(b.Cookies)
+	}
+	b.EnterPassword()
+	leads("halfway", "", "/account/sign-in/code?next=%2Faccount%2Fkeys",
+		"/account/sign-in/code?next=%2Faccount%2Fsecurity%2Fclose")
 }

@@ -15,6 +15,7 @@ import (
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/plan"
 )
 
@@ -32,8 +33,6 @@ func (p *Pages) plan(v *Visit) (pages.View, error) {
 		o := plan.OfferOf(t.Tier, p.Tiers)
 		o.Current = t.Tier == v.Person.Tier
 		shown.Offers = append(shown.Offers, o)
-	}
-	for _, o := range shown.Offers {
 		_, bought := api.PlanOf(o.Tier)
 		switch {
 		case o.Current:
@@ -157,10 +156,13 @@ func (p *Pages) planAction(v *Visit, action, path string, in, out any) error {
 	}
 	ctx, cancel := context.WithTimeout(v.ctx(), actionTime)
 	defer cancel()
-	if err := p.Plans.RecordPlanAction(ctx, v.Person.Account, action); err != nil {
+	err := p.DB.Change(ctx, func(tx *accountdb.Tx) error {
+		return tx.Record(v.Person.Account, action, v.Person.Account, map[string]any{})
+	})
+	if err != nil {
 		return err
 	}
-	err := p.Billing.Post(ctx, path, in, out)
+	err = p.Billing.Post(ctx, path, in, out)
 	rejected := new(peer.StatusError)
 	switch {
 	// for example, it ended in the meantime

@@ -22,9 +22,7 @@ type overview struct {
 func (p *Pages) security(v *Visit) (pages.View, error) {
 	ctx := v.ctx()
 	data := overview{
-		PasskeysPossible: p.relyingParty.Possible(), This: v.Session.ID, Terms: Terms{
-			Version: p.TermsVersion, Last: v.Person.Terms,
-		},
+		PasskeysPossible: p.relyingParty.Possible(), This: v.Session.ID, Terms: p.terms(v),
 	}
 	var err error
 	if data.NewAddress, err = p.People.AddressChange(ctx, v.Person.Account); err != nil {

@@ -1,7 +1,6 @@
 package accountpages
 
 import (
-	"hash/maphash"
 	"sync"
 	"time"
 
@@ -10,43 +9,40 @@ import (
 	"opportunity.internal/services/authquota/internal/people"
 )
 
-// signUps counts the forms to sign up. Networks with the same hash share a count, so that it takes
-// little memory.
+// signUps counts the forms to sign up.
 type signUps struct {
 	forms *prometheus.CounterVec
-	seed  maphash.Seed
 
 	mu       sync.Mutex
 	hour     time.Time
-	networks [1024]int // in that hour
+	networks map[string]int // in that hour; each form takes the time of a mail, which bounds their number
 }
 
 func newSignUps() *signUps {
-	s := &signUps{seed: maphash.MakeSeed(), forms: prometheus.NewCounterVec(prometheus.CounterOpts{
+	s := &signUps{forms: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "authquota_sign_ups_total",
 		Help: "Forms to sign up by outcome: mailed, limited (too many for the address or from the network: no mail).",
 	}, []string{"outcome"})}
-	for _, mailed := range []bool{true, false} { // create the series
-		s.count(mailed, "", time.Time{}, 0)
-	}
+	s.forms.WithLabelValues("mailed") // create the series
+	s.forms.WithLabelValues("limited")
 	return s
 }
 
-func (s *signUps) count(mailed bool, from string, now time.Time, n int) {
+func (s *signUps) count(mailed bool, from string, now time.Time) {
 	outcome := "limited"
 	if mailed {
 		outcome = "mailed"
 	}
-	s.forms.WithLabelValues(outcome).Add(float64(n))
+	s.forms.WithLabelValues(outcome).Inc()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.begin(now)
-	s.networks[maphash.String(s.seed, people.NetworkOf(from))%uint64(len(s.networks))] += n
+	s.networks[people.NetworkOf(from)]++
 }
 
 func (s *signUps) begin(now time.Time) {
 	if hour := now.Truncate(time.Hour); !hour.Equal(s.hour) {
-		s.hour, s.networks = hour, [1024]int{}
+		s.hour, s.networks = hour, map[string]int{}
 	}
 }
 

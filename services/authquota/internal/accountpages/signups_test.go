@@ -22,7 +22,7 @@ func TestSignUpsAreCountedByNetworkAndHour(t *testing.T) {
 	}
 	require.Equal(t, []float64{0, 0}, forms(), "the series exist from the start")
 	for i, from := range []string{"192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8:0:1::1", "192.0.2.3", "nonsense"} {
-		s.count(i < 4, from, now, 1)
+		s.count(i < 4, from, now)
 	}
 	require.Equal(t, []float64{2, 4}, forms())
 	require.InDelta(t, 3, s.largest(now.Add(29*time.Minute)), 0)

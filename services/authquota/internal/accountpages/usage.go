@@ -23,25 +23,14 @@ type usageView struct {
 	Today  Allowance
 	Chart  template.HTML
 	Bars   []keyusage.Bar // newest first
-	Legend []groupSum
-	Total  int
+	Groups []keyusage.Group
+	Sums   keyusage.Figures // of the chart
 
-	Choices  []rangeChoice
+	Choices  []int // numbers of days
 	Range    keyusage.Range
 	Sum      keyusage.Figures
 	Outcomes []keyusage.OutcomeCount
 	Keys     keyusage.KeyCounts
-}
-
-type groupSum struct {
-	Name, Class string
-	Calls       int
-}
-
-type rangeChoice struct {
-	Days    int
-	Name    string
-	Current bool
 }
 
 func (p *Pages) usage(v *Visit) (pages.View, error) {
@@ -61,14 +50,7 @@ func (p *Pages) usage(v *Visit) (pages.View, error) {
 	if shown.Chart, err = keyusage.Chart(bars); err != nil {
 		return pages.View{}, err
 	}
-	all := keyusage.Sum(bars)
-	shown.Total = all.Total()
-	for g, calls := range all {
-		shown.Legend = append(shown.Legend, groupSum{keyusage.Names[g], keyusage.Group(g).Class(), calls})
-	}
-	for _, n := range keyusage.Choices {
-		shown.Choices = append(shown.Choices, rangeChoice{n, rangeName(n), n == shown.Range.Days})
-	}
+	shown.Groups, shown.Sums, shown.Choices = keyusage.AllGroups, keyusage.Sum(bars), keyusage.Choices
 	shown.Sum = keyusage.Sum(keyusage.Bars(shown.Range, counts))
 	shown.Outcomes = keyusage.ByOutcome(shown.Range, counts)
 	shown.Keys, err = p.Usage.Busiest(v.ctx(), v.Person.Account, shown.Range, busiest, shown.Sum)
@@ -77,7 +59,8 @@ func (p *Pages) usage(v *Visit) (pages.View, error) {
 	return pages.View{Template: "usage", Title: "Usage", Data: shown}, err
 }
 
-func rangeName(n int) string {
+// RangeName returns the label of a number of days.
+func (usageView) RangeName(n int) string {
 	if n == 1 {
 		return "Today"
 	}
@@ -89,7 +72,7 @@ func (u usageView) Current() string {
 	if u.Range.Days == 1 {
 		return "today"
 	}
-	return "in the last " + rangeName(u.Range.Days)
+	return "in the last " + u.RangeName(u.Range.Days)
 }
 
 // csv returns the account's usage as a file: all of it, or the days in the query.
@@ -165,8 +148,8 @@ type logView struct {
 }
 
 type loggedDay struct {
-	Day, Title string
-	Requests   []keyusage.Request
+	Day      time.Time
+	Requests []keyusage.Request
 }
 
 type logKey struct{ ID, Title string }
@@ -197,9 +180,9 @@ func (p *Pages) latestRequests(v *Visit) (pages.View, error) {
 
 func byDay(requests []keyusage.Request) (days []loggedDay) {
 	for _, r := range requests {
-		day := r.At.UTC().Format(time.DateOnly)
-		if len(days) == 0 || days[len(days)-1].Day != day {
-			days = append(days, loggedDay{Day: day, Title: r.At.UTC().Format("2 January 2006")})
+		day := r.At.UTC().Truncate(24 * time.Hour)
+		if len(days) == 0 || !days[len(days)-1].Day.Equal(day) {
+			days = append(days, loggedDay{Day: day})
 		}
 		last := &days[len(days)-1]
 		last.Requests = append(last.Requests, r)
@@ -225,28 +208,20 @@ func requestsURL(f keyusage.RequestFilter, after string) string {
 			query.Set(name, value)
 		}
 	}
-	if len(query) == 0 {
-		return requestsPath
-	}
-	return requestsPath + "?" + query.Encode()
+	return strings.TrimSuffix(requestsPath+"?"+query.Encode(), "?")
 }
 
 const noticesPath = "/account/notices"
 
-// noticeChoice is a checkbox.
-type noticeChoice struct {
-	notices.Choice
-
-	Wanted bool
+// noticesView has the kinds of notices and which of them the person gets.
+type noticesView struct {
+	All    []notices.Choice
+	Wanted map[notices.Kind]bool
 }
 
 func (p *Pages) noticesForm(v *Visit) (pages.View, error) {
 	wanted, err := p.Notices.Choices(v.ctx(), v.Person.Account)
-	var shown []noticeChoice
-	for _, c := range notices.All {
-		shown = append(shown, noticeChoice{c, wanted[c.Kind]})
-	}
-	return pages.View{Template: "notices", Title: "Notices", Data: shown}, err
+	return pages.View{Template: "notices", Title: "Notices", Data: noticesView{notices.All, wanted}}, err
 }
 
 func (p *Pages) chooseNotices(v *Visit) (pages.View, error) {

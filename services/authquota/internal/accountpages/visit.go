@@ -46,12 +46,9 @@ func (v *Visit) network() string { return people.NetworkOf(v.Address()) }
 // SessionSecret returns the secret of the browser's session, or an empty string.
 func (v *Visit) SessionSecret() string { return pages.Cookie(v.Request, sessionCookie) }
 
-// DeviceSecret returns the secret of a browser that has signed in before, or an empty string.
-func (v *Visit) DeviceSecret() string { return pages.Cookie(v.Request, deviceCookie) }
-
 // Entry returns the browser for signing in.
 func (v *Visit) Entry() people.Entry {
-	return people.Entry{Before: v.SessionSecret(), Device: v.DeviceSecret(), Client: v.Client()}
+	return people.Entry{Before: v.SessionSecret(), Device: pages.Cookie(v.Request, deviceCookie), Client: v.Client()}
 }
 
 // Admit sets the browser's new cookies.
@@ -148,7 +145,7 @@ func (p *Pages) back(v *Visit) string {
 // secondStep returns the subjects of an attempt at the second factor. A known browser is counted
 // separately, so that an attacker who has only the password cannot delay the person.
 func (p *Pages) secondStep(v *Visit) ([]people.AttemptSubject, error) {
-	device := people.HashSecret(v.DeviceSecret())
+	device := people.HashSecret(pages.Cookie(v.Request, deviceCookie))
 	known, err := p.People.KnownDevice(v.ctx(), v.Person.Account, device)
 	if known || err != nil {
 		return []people.AttemptSubject{people.AttemptsOfDevice.Of(device, v.Person.Account)}, err

@@ -11,8 +11,6 @@ import (
 
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
-
-	"opportunity.internal/pkg/api"
 )
 
 // Passkey is a registered passkey.
@@ -28,8 +26,12 @@ type Passkey struct {
 	Count      uint32 // signature counter; 0 if the authenticator has none
 }
 
-// MaxPasskeys is the maximum number of passkeys of an account.
-const MaxPasskeys = 10
+// MaxPasskeys is the maximum number of passkeys of an account, and MaxPasskeyName the maximum length
+// of a name in characters.
+const (
+	MaxPasskeys    = 10
+	MaxPasskeyName = 60
+)
 
 // ChallengeLife is the lifetime of a challenge.
 const ChallengeLife = 10 * time.Minute
@@ -50,9 +52,6 @@ var ErrTooManyPasskeys = errors.New("passkey limit reached (10)")
 type PasskeyOwner struct {
 	Account, Email string
 }
-
-// PasskeyName returns a name in its stored form, see api.Line.
-func PasskeyName(s string) (string, error) { return api.Line(s, 60) }
 
 // PasskeySite is the relying party of WebAuthn. Passkeys are bound to its host.
 //

@@ -115,8 +115,8 @@ func HashPassword(ctx context.Context, pw string) (string, error) {
 // VerifyPassword reports whether hash matches pw, and whether hash uses outdated parameters and
 // should be computed again from pw. An empty hash takes the same time as any other.
 func VerifyPassword(ctx context.Context, pw, hash string) (ok, outdated bool, err error) {
-	nobody := hash == ""
-	if nobody {
+	unknown := hash == ""
+	if unknown {
 		hash = dummy()
 	}
 	leave, err := acquire(ctx)
@@ -125,14 +125,14 @@ func VerifyPassword(ctx context.Context, pw, hash string) (ok, outdated bool, er
 	}
 	defer leave()
 	ok, used, err := argon2id.CheckHash(normal(pw), hash)
-	if err != nil || nobody {
+	if err != nil || unknown {
 		return false, false, err
 	}
 	return ok, *used != PasswordCost, nil
 }
 
 var dummy = sync.OnceValue(func() string {
-	hash, err := argon2id.CreateHash("nobody has this password", &PasswordCost)
+	hash, err := argon2id.CreateHash("a password that no account has", &PasswordCost)
 	if err != nil {
 		panic(err) // no random numbers
 	}

@@ -23,8 +23,8 @@ func (a API) issue(c call, order keys.Order) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	secret := apikey.Generate(keys.PrefixOf(order.Test))
-	key, err := a.Keys.Issue(c.ctx, c.actor, order, life, keys.NewRecord(secret, a.Peppers))
+	secret, record := keys.Generate(order.Test, a.Peppers)
+	key, err := a.Keys.Issue(c.ctx, c.actor, order, life, record)
 	return web.Reply{
 		Status: http.StatusCreated,
 		Header: http.Header{"Cache-Control": {"no-store"}},

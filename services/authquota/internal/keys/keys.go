@@ -53,10 +53,16 @@ type Key struct {
 // it.
 type Record struct{ Digest, Prefix, LastFour string }
 
-// NewRecord returns the stored form of a key, hashed with the newest pepper.
-func NewRecord(key apikey.Key, peppers [][]byte) Record {
+// Generate returns a new key, which a test key's prefix tells from others, and its stored form,
+// hashed with the newest pepper.
+func Generate(test bool, peppers [][]byte) (apikey.Key, Record) {
+	prefix := apikey.Live
+	if test {
+		prefix = apikey.Test
+	}
+	key := apikey.Generate(prefix)
 	prefix, last4 := key.Preview()
-	return Record{key.Digests(peppers[:1])[0], prefix, last4}
+	return key, Record{key.Digests(peppers[:1])[0], prefix, last4}
 }
 
 // Status is the state of a key.
@@ -163,14 +169,6 @@ func (o Order) Checked() (Order, time.Duration, error) {
 		}
 	}
 	return o, life, nil
-}
-
-// PrefixOf returns the prefix of test keys or of others.
-func PrefixOf(test bool) string {
-	if test {
-		return apikey.Test
-	}
-	return apikey.Live
 }
 
 // NewID returns a key ID. It reveals nothing about the key itself.

@@ -3,6 +3,7 @@ package keys_test
 import (
 	"flag"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -67,42 +68,36 @@ func TestPrincipalWhilePaidPeriodsEnd(t *testing.T) {
 }
 
 func TestOrders(t *testing.T) {
-	own := account.NewID()
-	for name, c := range map[string]struct {
-		order keys.Order
-		want  keys.Order
-		life  time.Duration
+	own, longest := account.NewID(), strings.Repeat("é", 500)
+	for _, c := range []struct {
+		order   keys.Order
+		useCase string
+		tier    api.Tier
+		life    time.Duration
 	}{
-		"least":         {keys.Order{UseCase: " x "}, keys.Order{UseCase: "x", Tier: api.Free}, keys.MaxLife},
-		"of an account": {keys.Order{UseCase: "x", Account: own}, keys.Order{UseCase: "x", Account: own}, keys.MaxLife},
-		"with its tier": {keys.Order{UseCase: "x", Tier: api.Commercial}, keys.Order{UseCase: "x", Tier: api.Commercial},
-			keys.MaxLife},
-		"shorter": {keys.Order{UseCase: "x", ExpiresIn: "90m"},
-			keys.Order{UseCase: "x", ExpiresIn: "90m", Tier: api.Free}, 90 * time.Minute},
-		"longest": {keys.Order{UseCase: "x", ExpiresIn: "8760h"},
-			keys.Order{UseCase: "x", ExpiresIn: "8760h", Tier: api.Free}, keys.MaxLife},
-		"days": {keys.Order{UseCase: "x", ExpiresIn: "1d12h"},
-			keys.Order{UseCase: "x", ExpiresIn: "1d12h", Tier: api.Free}, 36 * time.Hour},
-		"shortest": {keys.Order{UseCase: "x", ExpiresIn: "1us"},
-			keys.Order{UseCase: "x", ExpiresIn: "1us", Tier: api.Free}, time.Microsecond},
-		"longest use case": {keys.Order{UseCase: strings.Repeat("é", 500)},
-			keys.Order{UseCase: strings.Repeat("é", 500), Tier: api.Free}, keys.MaxLife},
+		{keys.Order{UseCase: " x "}, "x", api.Free, keys.MaxLife},
+		{keys.Order{UseCase: "x", Account: own}, "x", "", keys.MaxLife}, // its tier is that of the account
+		{keys.Order{UseCase: "x", Tier: api.Commercial}, "x", api.Commercial, keys.MaxLife},
+		{keys.Order{UseCase: "x", ExpiresIn: "90m"}, "x", api.Free, 90 * time.Minute},
+		{keys.Order{UseCase: "x", ExpiresIn: "8760h"}, "x", api.Free, keys.MaxLife},
+		{keys.Order{UseCase: "x", ExpiresIn: "1d12h"}, "x", api.Free, 36 * time.Hour},
+		{keys.Order{UseCase: "x", ExpiresIn: "1us"}, "x", api.Free, time.Microsecond},
+		{keys.Order{UseCase: longest}, longest, api.Free, keys.MaxLife},
 	} {
-		t.Run(name, func(t *testing.T) {
-			got, life, err := c.order.Checked()
-			require.NoError(t, err)
-			require.Equal(t, c.want, got)
-			require.Equal(t, c.life, life)
-		})
+		got, life, err := c.order.Checked()
+		require.NoError(t, err)
+		c.order.UseCase, c.order.Tier = c.useCase, c.tier
+		require.Equal(t, c.order, got)
+		require.Equal(t, c.life, life)
 	}
 	for _, life := range []string{"0s", "-1h", "1ns", "8760h1us", "30x"} {
 		_, _, err := keys.Order{UseCase: "x", ExpiresIn: life}.Checked()
 		require.ErrorContains(t, err, "at most 365d", life)
 	}
-	_, _, err := keys.Order{UseCase: "my key is " + apikey.Generate(apikey.Live).Reveal()}.Checked()
+	_, _, err := keys.Order{UseCase: "x", Tier: "gold"}.Checked()
+	require.ErrorContains(t, err, "tier")
+	_, _, err = keys.Order{UseCase: "my key is " + apikey.Generate(apikey.Live).Reveal()}.Checked()
 	require.Equal(t, problem.InvalidParameter, problem.Of(err).Code)
-	require.Equal(t, apikey.Test, keys.PrefixOf(true))
-	require.Equal(t, apikey.Live, keys.PrefixOf(false))
 }
 
 func TestNoticesBeforeTheEndOfAKey(t *testing.T) {
@@ -204,7 +199,7 @@ func TestNeverMoreThanFiveActiveKeys(t *testing.T) {
 				if rapid.IntRange(0, 5).Draw(rt, "wait") == 0 {
 					f.db.Advance(time.Duration(rapid.SampledFrom([]int{1, 23, 25, 73, 24 * 300}).Draw(rt, "hours")) * time.Hour)
 				}
-				key, request := keys.NewID(), keys.NewRequestID()
+				key, request := keys.NewID(), accountdb.NewID("req_")
 				if keys := l.keys(rt); len(keys) > 0 {
 					key = rapid.SampledFrom(keys).Draw(rt, "key").ID
 				}
@@ -331,63 +326,41 @@ func storedTest(n int) keys.Record {
 func TestOneTestKeyIsApprovedAutomatically(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx, id := t.Context(), f.person("ada@example.org")
+		offered := func() keys.Offer {
+			t.Helper()
+			o, err := f.Offer(ctx, id)
+			require.NoError(t, err)
+			return o
+		}
 		errs := atOnce(6, func(int) error {
 			_, err := f.RequestKey(ctx, id, testKey, accepted, false)
 			return err
 		})
 		require.Equal(t, 1, succeeded(t, errs, "cannot get another test key"))
-		open, err := f.OwnRequests(ctx, id)
-		require.NoError(t, err)
-		require.Equal(t, keys.Approved, open[0].State)
-		require.Equal(t, "auto-approve", open[0].DecidedBy)
-		require.True(t, open[0].Test)
-		var actor string
-		require.NoError(t, f.db.Model(&accountdb.AuditRow{}).Where("action = 'key.approve'").Pluck("actor", &actor).Error)
-		require.Equal(t, "auto-approve", actor)
-		key, err := f.Collect(ctx, id, open[0].ID, accepted, storedTest(100))
-		require.NoError(t, err)
-
-		_, err = f.RevokeOwn(ctx, id, key.ID)
-		require.NoError(t, err)
-		offered, err := f.Offer(ctx, id)
-		require.NoError(t, err)
-		require.Equal(t, keys.Offer{Test: true}, offered, "it can be replaced")
-		second, err := f.RequestKey(ctx, id, testKey, accepted, false)
-		require.NoError(t, err)
-		_, err = f.Collect(ctx, id, second.ID, accepted, storedTest(101))
-		require.NoError(t, err)
-		_, err = f.RequestKey(ctx, id, testKey, accepted, true)
-		require.ErrorContains(t, err, "cannot get another test key")
-		f.db.Advance(400 * 24 * time.Hour)
-		offered, err = f.Offer(ctx, id)
-		require.NoError(t, err)
-		require.True(t, offered.Test, "the second has expired")
+		require.Equal(t, 1, slices.Index(f.db.Actions(t, keys.AutoApproval), "key.approve")+1)
+		for n := range 2 { // it can be withdrawn or revoked, and requested again
+			open, err := f.OwnRequests(ctx, id)
+			require.NoError(t, err)
+			require.Equal(t, []any{keys.Approved, keys.AutoApproval, true}, []any{open[0].State, open[0].DecidedBy, open[0].Test})
+			if n == 0 {
+				require.NoError(t, f.Withdraw(ctx, id, open[0].ID))
+			} else {
+				key, err := f.Collect(ctx, id, open[0].ID, accepted, storedTest(100))
+				require.NoError(t, err)
+				require.Equal(t, keys.Offer{}, offered())
+				_, err = f.RevokeOwn(ctx, id, key.ID)
+				require.NoError(t, err)
+			}
+			require.Equal(t, keys.Offer{Test: true}, offered())
+			_, err = f.RequestKey(ctx, id, testKey, accepted, false)
+			require.NoError(t, err)
+		}
 		live, err := f.RequestKey(ctx, id, keys.RequestedKey{Name: "x", UseCase: "x"}, accepted, false)
 		require.NoError(t, err)
 		require.Equal(t, keys.Pending, live.State)
-	})
-}
-
-func TestWithdrawnTestKeyCanBeRequestedAgain(t *testing.T) {
-	onBoth(t, func(t *testing.T, f fixture) {
-		ctx, id := t.Context(), f.person("ada@example.org")
-		for range 3 {
-			r, err := f.RequestKey(ctx, id, testKey, accepted, false)
-			require.NoError(t, err)
-			require.NoError(t, f.Withdraw(ctx, id, r.ID))
-		}
-		offered, err := f.Offer(ctx, id)
-		require.NoError(t, err)
-		require.True(t, offered.Test)
-	})
-}
-
-func TestTestKeysAreForTheBaseTier(t *testing.T) {
-	onBoth(t, func(t *testing.T, f fixture) {
-		ctx, id := t.Context(), f.person("ada@example.org")
 		require.NoError(t, f.db.Exec("UPDATE accounts SET tier = ?", api.Developer).Error)
-		_, err := f.RequestKey(ctx, id, testKey, accepted, true)
-		require.ErrorContains(t, err, "cannot get another test key")
+		_, err = f.RequestKey(ctx, id, testKey, accepted, true)
+		require.ErrorContains(t, err, "cannot get another test key", "on another tier")
 	})
 }
 
@@ -396,38 +369,28 @@ func TestFirstLiveKeyOfAPayingAccountIsApprovedAutomatically(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx, id := t.Context(), f.person("ada@example.org")
 		until := f.db.Now().Add(time.Hour)
-		require.NoError(t, f.db.Create(
-			&account.EntitlementRow{AccountID: id, HolderID: id, Entitlement: account.Entitlement{
-				Tier: api.Commercial, PaidUntil: &until, Version: 1,
-			}}).Error)
-		wanted := keys.RequestedKey{Name: "Site", UseCase: "testing"}
+		require.NoError(t, f.db.Create(&account.EntitlementRow{AccountID: id, HolderID: id, Entitlement: account.Entitlement{
+			Tier: api.Commercial, PaidUntil: &until, Version: 1,
+		}}).Error)
 		errs := atOnce(3, func(int) error {
-			_, err := f.RequestKey(ctx, id, wanted, accepted, false)
+			_, err := f.RequestKey(ctx, id, keys.RequestedKey{Name: "Site", UseCase: "testing"}, accepted, false)
 			return err
 		})
 		require.Equal(t, 3, succeeded(t, errs, ""))
 		open, err := f.OwnRequests(ctx, id)
 		require.NoError(t, err)
-		var approved []string
-		for _, r := range open {
-			require.Equal(t, r.State == keys.Approved, r.DecidedBy == "auto-approve")
-			if r.State == keys.Approved {
-				approved = append(approved, r.ID)
-			} else {
-				require.NoError(t, f.Withdraw(ctx, id, r.ID))
-			}
-		}
+		approved := slices.DeleteFunc(open, func(r keys.Request) bool { return r.State != keys.Approved })
 		require.Len(t, approved, 1)
-		key, err := f.Collect(ctx, id, approved[0], accepted, stored(102))
+		require.Equal(t, keys.AutoApproval, approved[0].DecidedBy)
+		key, err := f.Collect(ctx, id, approved[0].ID, accepted, stored(102))
 		require.NoError(t, err)
 		_, err = f.RevokeOwn(ctx, id, key.ID)
 		require.NoError(t, err)
-		offered, err := f.Offer(ctx, id)
-		require.NoError(t, err)
-		require.Equal(t, keys.Offer{Live: true}, offered, "a person who pays is never without a key")
-		f.db.Advance(2 * time.Hour)
-		offered, err = f.Offer(ctx, id)
-		require.NoError(t, err)
-		require.False(t, offered.Live, "the paid period has ended")
+		for _, live := range []bool{true, false} { // while it pays, it is never without a key
+			offered, err := f.Offer(ctx, id)
+			require.NoError(t, err)
+			require.Equal(t, live, offered.Live)
+			f.db.Advance(time.Hour)
+		}
 	})
 }

@@ -67,9 +67,6 @@ const (
 // Open reports whether the request may still become a key. Open requests count towards MaxActive.
 func (s RequestState) Open() bool { return s == Pending || s == Approved }
 
-// NewRequestID makes the id of a request. Ids made later sort later.
-func NewRequestID() string { return accountdb.NewID("req_") }
-
 // RequestedKey describes the key that a person requests.
 type RequestedKey struct {
 	Name    string
@@ -206,7 +203,7 @@ func (s *Store) RequestKey(ctx context.Context, id string, wanted RequestedKey, 
 			return Request{}, err
 		}
 		created := Request{
-			ID: NewRequestID(), Account: a.ID, Name: wanted.Name, UseCase: wanted.UseCase, Test: wanted.Test, State: Pending,
+			ID: accountdb.NewID("req_"), Account: a.ID, Name: wanted.Name, UseCase: wanted.UseCase, Test: wanted.Test, State: Pending,
 			RequestedAt: tx.Now,
 		}
 		err = errors.Join(tx.Create(&created).Error, tx.Record(a.ID, "key.request", created.ID, map[string]any{
@@ -291,9 +288,7 @@ func saveDecision(tx *accountdb.Tx, r Request, notify bool) error {
 		}
 	}
 	err := errors.Join(
-		tx.Table("key_requests").Where("id = ?", r.ID).Updates(map[string]any{
-			"state": r.State, "reason": r.Reason, "decided_at": accountdb.Micros(r.DecidedAt), "decided_by": r.DecidedBy,
-		}).Error,
+		tx.Select("State", "Reason", "DecidedAt", "DecidedBy").Updates(&r).Error,
 		tx.Record(r.DecidedBy, action, r.ID, detail),
 	)
 	if err != nil || !notify {

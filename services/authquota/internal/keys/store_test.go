@@ -3,6 +3,7 @@ package keys_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -112,30 +113,6 @@ func TestNoKeyWithoutAuthenticator(t *testing.T) {
 		own, err := f.OwnKeys(ctx, id)
 		require.NoError(t, err)
 		require.Len(t, own, 1)
-	})
-}
-
-func TestConcurrentRequestsShareTheLimit(t *testing.T) {
-	onBoth(t, func(t *testing.T, f fixture) {
-		ctx, id := t.Context(), f.person("ada@example.org")
-		f.issue(keys.Order{Account: id}, keys.MaxLife)
-		f.issue(keys.Order{Account: id}, keys.MaxLife)
-		errs := atOnce(8, func(int) error {
-			_, err := f.RequestKey(ctx, id, keys.RequestedKey{Name: "x", UseCase: "x"}, accepted, true)
-			return err
-		})
-		require.Equal(t, 3, succeeded(t, errs, "5 active keys and pending requests"))
-		_, err := f.Issue(ctx, "ada", keys.Order{Account: id, UseCase: "x"}, keys.MaxLife, stored(100))
-		require.ErrorContains(t, err, "5 active keys")
-		requests, err := f.OwnRequests(ctx, id)
-		require.NoError(t, err)
-		for i, r := range requests { // approved requests can always be collected
-			_, err := f.Collect(ctx, id, r.ID, accepted, stored(101+i))
-			require.NoError(t, err)
-		}
-		overview, err := f.Overview(ctx, id)
-		require.NoError(t, err)
-		require.Equal(t, keys.MaxActive, overview.Active)
 	})
 }
 
@@ -273,20 +250,6 @@ func TestSuccessorHasAFullLifeOfItsOwn(t *testing.T) {
 	})
 }
 
-func TestKeyIsRotatedOnce(t *testing.T) {
-	onBoth(t, func(t *testing.T, f fixture) {
-		ctx, id := t.Context(), f.person("ada@example.org")
-		key, _ := f.issue(keys.Order{Account: id}, keys.MaxLife)
-		errs := atOnce(6, func(i int) error {
-			_, _, err := f.Rotate(ctx, id, key.ID, stored(100+i))
-			return err
-		})
-		require.Equal(t, 1, succeeded(t, errs, "already rotated"))
-		_, _, err := f.Rotate(ctx, account.NewID(), key.ID, stored(200))
-		require.ErrorContains(t, err, "no account")
-	})
-}
-
 // Otherwise an account could have any number of keys, all but one in their grace periods.
 func TestSuccessorIsRotatedOnceItsPredecessorHasEnded(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
@@ -306,21 +269,6 @@ func TestSuccessorIsRotatedOnceItsPredecessorHasEnded(t *testing.T) {
 		f.db.Advance(time.Microsecond)
 		_, _, err = f.Rotate(ctx, id, third.ID, stored(102))
 		require.NoError(t, err)
-	})
-}
-
-// A replaced key in its grace period does not count towards the limit.
-func TestFiveKeysCanBeRotated(t *testing.T) {
-	onBoth(t, func(t *testing.T, f fixture) {
-		ctx, id := t.Context(), f.person("ada@example.org")
-		for i := range keys.MaxActive {
-			key, _ := f.issue(keys.Order{Account: id}, keys.MaxLife)
-			_, _, err := f.Rotate(ctx, id, key.ID, stored(100+i))
-			require.NoError(t, err)
-		}
-		overview, err := f.Overview(ctx, id)
-		require.NoError(t, err)
-		require.Equal(t, keys.MaxActive, overview.Active)
 	})
 }
 
@@ -415,6 +363,7 @@ func TestKeyDigestsOmitKeysThatEndedLongAgoOrUnused(t *testing.T) {
 			require.NoError(t, err)
 			return page
 		}
+		shortened := func(digest string) string { return digest[:api.KeyDigestLength] }
 		used, usedDigest := f.issue(keys.Order{}, keys.MaxLife)
 		require.NoError(t, f.db.Exec("UPDATE api_keys SET last_used_at = 1").Error)
 		_, short := f.issue(keys.Order{}, time.Hour)
@@ -425,17 +374,18 @@ func TestKeyDigestsOmitKeysThatEndedLongAgoOrUnused(t *testing.T) {
 			_, err := f.Revoke(ctx, "ada", id, false)
 			require.NoError(t, err)
 		}
-		short, usedDigest, current = short[:api.KeyDigestLength], usedDigest[:api.KeyDigestLength],
-			current[:api.KeyDigestLength]
-		f.db.Advance(24*time.Hour - 1)
-		require.Contains(t, listed(api.KeyPosition{}).Digests, unusedDigest[:api.KeyDigestLength])
-		f.db.Advance(1)
-		require.Equal(t, []string{usedDigest, short, current}, listed(api.KeyPosition{}).Digests)
-		require.Equal(t, before.Last, listed(before.Last).After, "a position at an omitted key stays known")
-		f.db.Advance(89*24*time.Hour - 1)
-		require.Equal(t, []string{usedDigest, short, current}, listed(api.KeyPosition{}).Digests)
-		f.db.Advance(time.Hour + 1)
-		require.Equal(t, []string{current}, listed(api.KeyPosition{}).Digests)
+		ended := []string{shortened(usedDigest), shortened(short), shortened(current)}
+		for _, c := range []struct {
+			later time.Duration
+			want  []string
+		}{
+			{24*time.Hour - 1, append(slices.Clone(ended), shortened(unusedDigest))}, {1, ended},
+			{89*24*time.Hour - 1, ended}, {time.Hour + 1, ended[2:]},
+		} {
+			f.db.Advance(c.later)
+			require.Equal(t, c.want, listed(api.KeyPosition{}).Digests)
+			require.Equal(t, before.Last, listed(before.Last).After, "a position at an omitted key stays known")
+		}
 	})
 }
 

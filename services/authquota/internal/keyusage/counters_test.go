@@ -219,45 +219,6 @@ func TestCountersThatChangeMeanwhileAreCopiedAgain(t *testing.T) {
 	})
 }
 
-// However many pages a copy has and wherever a move happens between them, each state of the ledger
-// restores the sum of both accounts as of the merge or later, and none more than that.
-func TestMergedUsageIsInTheLedgerOnce(t *testing.T) {
-	const from, to = "acc_00000000000000000000000000000007", "acc_00000000000000000000000000000011"
-	const pages = 4
-	server := redistest.Start(t)
-	for at := range pages {
-		require.NoError(t, server.Client().FlushAll(t.Context()).Err())
-		m := newMeter(t, server.Client())
-		_, err := m.redis.Pipelined(t.Context(), func(p redis.Pipeliner) error {
-			for account, calls := range accounts(pages * 500) {
-				p.HSet(t.Context(), counter.Day(day), account, calls)
-				p.SAdd(t.Context(), counter.Changed(day), account)
-			}
-			return nil
-		})
-		require.NoError(t, err)
-		// an earlier copy
-		require.NoError(t, m.SaveDay(t.Context(), day, map[string]int{from: 8, to: 12}))
-		m.charge(day, to, 30)
-		m.move(from, to)
-		saves, other := 0, m.other()
-		onCommand(m.redis, "evalsha", &hook{before: func() error {
-			saves++
-			require.Contains(t, []int{8 + 12, 30, 8 + 30}, m.saved(day)[to], "after page %d, move at %d", saves, at)
-			if saves == at+1 {
-				require.NoError(t, other.DeliverMoves(t.Context(), ""))
-			}
-			return nil
-		}})
-		for range 2 {
-			require.NoError(t, m.Copy(t.Context()))
-		}
-		require.GreaterOrEqual(t, saves, pages)
-		require.Equal(t, 38, m.saved(day)[to])
-		require.Zero(t, m.redis.Exists(t.Context(), counter.Changed(day)).Val())
-	}
-}
-
 // accounts returns the counts of n accounts and their sum.
 func accounts(n int) map[string]int {
 	counts := map[string]int{counter.ServiceField: 0}

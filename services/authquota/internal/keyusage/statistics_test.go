@@ -1,15 +1,9 @@
 package keyusage_test
 
 import (
-	"encoding/xml"
-	"errors"
 	"flag"
 	"fmt"
-	"io"
-	"math"
 	"os"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -75,32 +69,6 @@ func TestBarsAddUpToTotals(t *testing.T) {
 	})
 }
 
-func TestDaysAreUTC(t *testing.T) {
-	for _, c := range []struct {
-		at       string
-		days     int
-		from, to string
-	}{
-		{"2026-11-20T10:00:00Z", 1, "2026-11-20", "2026-11-20"},
-		{"2026-11-20T10:00:00Z", 7, "2026-11-14", "2026-11-20"},
-		{"2026-11-20T10:00:00Z", 90, "2026-08-23", "2026-11-20"},
-		{"2026-03-08T02:30:00-05:00", 2, "2026-03-07", "2026-03-08"}, // a day of 23 hours in New York
-		{"2026-11-01T23:30:00-05:00", 3, "2026-10-31", "2026-11-02"}, // and one of 25
-		{"2028-03-01T00:00:00Z", 2, "2028-02-29", "2028-03-01"},
-	} {
-		now, err := time.Parse(time.RFC3339, c.at)
-		require.NoError(t, err)
-		require.Equal(t, keyusage.Range{From: c.from, To: c.to, Days: c.days}, keyusage.Last(now, c.days), c.at)
-	}
-}
-
-func TestParseDays(t *testing.T) {
-	for in, want := range map[string]int{"1": 1, "7": 7, "30": 30, "90": 90, "": 30, "8": 30, "-7": 30, "1e1": 30,
-		"400": 30} {
-		require.Equal(t, want, keyusage.ParseDays(in, 30), in)
-	}
-}
-
 // Every outcome has an explanation; rejected ones use the text of the error code that the responses
 // link to.
 func TestEveryOutcomeIsExplained(t *testing.T) {
@@ -155,91 +123,12 @@ func TestDrawings(t *testing.T) {
 	}
 }
 
-// For any counts the SVG is well-formed, the height of each bar matches its requests, and nothing
-// is drawn outside.
-func TestBarsAreAsHighAsTheirCalls(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		r := keyusage.Last(noon, rapid.IntRange(1, 120).Draw(t, "days"))
-		bars := keyusage.Bars(r, nil)
-		most := 0
-		for i := range bars {
-			for g := range bars[i].Figures {
-				bars[i].Figures[g] = rapid.OneOf(rapid.Just(0), rapid.IntRange(0, 1_000_000)).Draw(t, "calls")
-			}
-			most = max(most, bars[i].Total())
-		}
-		step := keyusage.AxisStep(most)
-		highest := max(1, (most+step-1)/step) * step
-		drawn, err := keyusage.Chart(bars)
-		require.NoError(t, err)
-		heights := rects(t, string(drawn))
-		for i, bar := range bars {
-			want := 200 * float64(bar.Total()) / float64(highest)
-			if got := heights[i]; math.Abs(got-want) > 0.05 {
-				t.Fatalf("%v is %f high, not %f", bar, got, want)
-			}
-		}
-	})
-}
-
-// rects returns the heights of the bars.
-func rects(t *rapid.T, drawing string) []float64 {
-	var heights []float64
-	for in := xml.NewDecoder(strings.NewReader(drawing)); ; {
-		token, err := in.Token()
-		if errors.Is(err, io.EOF) {
-			return heights
-		}
-		if err != nil {
-			t.Fatalf("%v in %s", err, drawing)
-		}
-		element, ok := token.(xml.StartElement)
-		if !ok || element.Name.Local != "rect" {
-			continue
-		}
-		at := map[string]string{}
-		for _, a := range element.Attr {
-			at[a.Name.Local] = a.Value
-		}
-		x, width := figure(t, strings.TrimSuffix(at["x"], "%")), figure(t, strings.TrimSuffix(at["width"], "%"))
-		y, height := figure(t, at["y"]), figure(t, at["height"])
-		if x < 0 || x+width > 93.01 || y < 7.99 || y+height > 208.02 {
-			t.Fatalf("outside: %v", at)
-		}
-		if at["class"] == "day" {
-			heights = append(heights, 0)
-		} else {
-			heights[len(heights)-1] += height
-		}
-	}
-}
-
-func figure(t *rapid.T, s string) float64 {
-	f, err := strconv.ParseFloat(s, 64)
-	if err != nil {
-		t.Fatalf("%q", s)
-	}
-	return f
-}
-
 func TestSteps(t *testing.T) {
+	late := time.Date(2026, 11, 1, 23, 30, 0, 0, time.FixedZone("New York", -5*60*60))
+	require.Equal(t, keyusage.Range{From: "2026-10-31", To: "2026-11-02", Days: 3}, keyusage.Last(late, 3), "days are UTC")
+	require.Equal(t, "No requests in 1 day.", keyusage.DescribeBars(keyusage.Bars(keyusage.Last(noon, 1), nil)))
 	for most, want := range map[int]int{0: 1, 1: 1, 5: 1, 6: 2, 10: 2, 11: 5, 25: 5, 26: 10, 100: 20, 1230: 500,
 		9_999: 2000, 50_000: 10_000} {
 		require.Equal(t, want, keyusage.AxisStep(most), most)
 	}
-}
-
-func TestDescribe(t *testing.T) {
-	require.Equal(t, "No requests in 90 days.", keyusage.DescribeBars(keyusage.Bars(keyusage.Last(noon, 90), nil)))
-	require.Equal(t, "1 request in 1 day: 1 served. The most on one day: 1, on 20 November 2026.",
-		keyusage.DescribeBars(keyusage.Bars(keyusage.Last(noon, 1), []keyusage.DayCount{
-			{Day: "2026-11-20", Outcome: api.CallServed, Calls: 1},
-		})))
-	require.Equal(t,
-		"12,350 requests in 7 days: 12,345 served, 5 rejected. The most on one day: 12,345, on 18 November 2026. "+
-			"None on 5 days.",
-		keyusage.DescribeBars(keyusage.Bars(keyusage.Last(noon, 7), []keyusage.DayCount{
-			{Day: "2026-11-18", Outcome: api.CallServed, Calls: 12_345},
-			{Day: "2026-11-20", Outcome: api.CallMinuteLimitReached, Calls: 5},
-		})))
 }

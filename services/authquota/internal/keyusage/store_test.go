@@ -171,15 +171,6 @@ func TestServedByDay(t *testing.T) {
 	})
 }
 
-func TestValidDay(t *testing.T) {
-	for day, want := range map[string]bool{
-		"2026-11-20": true, "2028-02-29": true, "2026-02-29": false, "2026-11-2": false, "20261120": false, "": false,
-		"2026-11-20 ": false,
-	} {
-		require.Equal(t, want, keyusage.ValidDay(day), day)
-	}
-}
-
 const (
 	keyA = "key_0199a7a0000070008000000000000001"
 	keyB = "key_0199a7a0000070008000000000000002"

@@ -66,7 +66,7 @@ func (w Writer) operator() string {
 func (w Writer) Page(path string) string { return w.PublicURL + path }
 
 // Templates returns the names of all templates, sorted.
-func Templates() []string { return slices.Clone(names) }
+func Templates() []string { return slices.Sorted(maps.Keys(sources)) }
 
 // Write returns the letter for m. It returns an error for an invalid address, an unknown template
 // and missing data. Each is a programming error.
@@ -134,10 +134,12 @@ func line(s string) string {
 	return s
 }
 
+const maxAddress = 254 // RFC 5321 section 4.5.3.1
+
 // Address returns an error unless s is a plain email address, without name, comment or line break.
 func Address(s string) error {
 	a, err := netmail.ParseAddress(s)
-	if err != nil || a.Address != s || a.Name != "" || len(s) > 254 || strings.ContainsFunc(s, unicode.IsControl) {
+	if err != nil || a.Address != s || a.Name != "" || len(s) > maxAddress || strings.ContainsFunc(s, unicode.IsControl) {
 		return errors.New("not a plain email address") // without s, because errors are logged
 	}
 	return nil

@@ -76,7 +76,7 @@ func (s *Store) Accounts(ctx context.Context, email string, page account.Page) (
 	var rows []struct {
 		Account   account.Account `gorm:"embedded"`
 		Email     string
-		ClosedAt  *int64
+		ClosedAt  *time.Time `gorm:"serializer:column"`
 		UsedToday int
 		Keys      int
 	}
@@ -92,7 +92,7 @@ func (s *Store) Accounts(ctx context.Context, email string, page account.Page) (
 	paid, paidErr := account.Paid(s.db.WithContext(ctx), ids...)
 	list.Accounts = make([]api.ListedAccount, len(rows))
 	for i, r := range rows {
-		r.Account.Paid, r.Account.ClosedAt = paid[r.Account.ID], accountdb.Instant(r.ClosedAt)
+		r.Account.Paid, r.Account.ClosedAt = paid[r.Account.ID], r.ClosedAt
 		list.Accounts[i] = api.ListedAccount{
 			Account: r.Account.Listed(now), Email: r.Email, UsedToday: r.UsedToday, Keys: r.Keys,
 		}
@@ -149,8 +149,8 @@ func describePerson(db *gorm.DB, id string, now time.Time) (*api.AccountPerson, 
 	r := rows[0]
 	shown := &api.AccountPerson{
 		Email: r.Row.Email, AuthenticatorConfirmed: r.Row.TOTPConfirmedAt != nil, RecoveryCodesLeft: r.Codes,
-		Passkeys: r.Passkeys, ResetAt: accountdb.Instant(r.Row.ResetAt), Sessions: r.Sessions,
-		CreatedAt: database.FromMicros(r.Row.CreatedAt), ClosedAt: accountdb.Instant(r.Row.ClosedAt),
+		Passkeys: r.Passkeys, ResetAt: r.Row.ResetAt, Sessions: r.Sessions,
+		CreatedAt: r.Row.CreatedAt, ClosedAt: r.Row.ClosedAt,
 	}
 	if shown.ClosedAt != nil {
 		shown.Email = ""

@@ -171,8 +171,8 @@ func (s *Store) ScheduleReset(ctx context.Context, actor, accountID, reason stri
 		case person.TOTPConfirmedAt == nil:
 			return problem.New(problem.InvalidParameter,
 				"This account has no authenticator. Its person sets one up when signing in.")
-		case due != nil && *due <= database.Micros(at):
-			at = database.FromMicros(*due)
+		case due != nil && !due.After(at):
+			at = *due
 			return nil
 		}
 		if err := endLinks(tx, accountID, LinkLost, LinkKeep); err != nil {

@@ -77,10 +77,9 @@ func usePasskey(tx *accountdb.Tx, p credential.Passkey) error {
 	if err := tx.Remember(p.Account); err != nil {
 		return err
 	}
-	return accountdb.Changed(tx.Table("passkeys").
-		Where("id = ? AND account_id = ? AND (count < ? OR (count = 0 AND ? = 0))", p.ID, p.Account, p.Count, p.Count).
-		Updates(map[string]any{"record": p.Record, "count": int64(p.Count), "used_at": accountdb.Micros(p.UsedAt)}),
-		credential.ErrPasskeyRejected)
+	return accountdb.Changed(
+		tx.Where("account_id = ? AND (count < ? OR (count = 0 AND ? = 0))", p.Account, p.Count, p.Count).
+			Select("Record", "Count", "UsedAt").Updates(&p), credential.ErrPasskeyRejected)
 }
 
 type challengeRow struct {

@@ -9,7 +9,6 @@ package people
 import (
 	"context"
 	"errors"
-	netmail "net/mail"
 	"strings"
 	"time"
 
@@ -42,20 +41,14 @@ type Person struct {
 	Epoch                  accountdb.Epoch    `gorm:"embedded"`
 }
 
-const maxEmail = 254 // RFC 5321 section 4.5.3.1
-
 // Email returns the canonical form of an address and whether it is valid.
 func Email(s string) (string, bool) {
 	s = strings.ToLower(strings.TrimSpace(s))
 	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return s, false
 	}
-	parsed, err := netmail.ParseAddress(s)
-	if err != nil || parsed.Address != s || len(s) > maxEmail {
-		return s, false
-	}
 	_, domain, _ := strings.Cut(s, "@")
-	return s, strings.Contains(domain, ".") && !strings.ContainsAny(s, "\"[](),;:<> ")
+	return s, mail.Address(s) == nil && strings.Contains(domain, ".") && !strings.ContainsAny(s, "\"[](),;:<> ")
 }
 
 // NewSeed is the seed of an authenticator before its first code.
@@ -69,12 +62,12 @@ type personRow struct {
 	AccountID       string `gorm:"primaryKey"`
 	Email           string
 	PasswordHash    string
-	TOTPSeed        string `gorm:"column:totp_seed"`
-	TOTPConfirmedAt *int64 `gorm:"column:totp_confirmed_at"`
-	TOTPLastStep    int64  `gorm:"column:totp_last_step"`
-	ResetAt         *int64
-	ClosedAt        *int64
-	CreatedAt       int64 `gorm:"autoCreateTime:false"`
+	TOTPSeed        string     `gorm:"column:totp_seed"`
+	TOTPConfirmedAt *int64     `gorm:"column:totp_confirmed_at"`
+	TOTPLastStep    int64      `gorm:"column:totp_last_step"`
+	ResetAt         *time.Time `gorm:"serializer:column"`
+	ClosedAt        *time.Time `gorm:"serializer:column"`
+	CreatedAt       time.Time  `gorm:"serializer:column"`
 }
 
 func (personRow) TableName() string { return "people" }

@@ -32,7 +32,7 @@ func (s *Store) SignUp(ctx context.Context, secret, passwordHash string, entry E
 		if err != nil {
 			return Admitted{}, err
 		}
-		person := personRow{AccountID: a.ID, Email: l.Email, PasswordHash: passwordHash, CreatedAt: database.Micros(tx.Now)}
+		person := personRow{AccountID: a.ID, Email: l.Email, PasswordHash: passwordHash, CreatedAt: tx.Now}
 		err = tx.Create(&person).Error
 		if errors.Is(err, gorm.ErrDuplicatedKey) {
 			return Admitted{}, errLinkGone

@@ -183,13 +183,6 @@ func (s *Store) EndPlans(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// RecordPlanAction writes an audit log entry for a person's action on the account's plan.
-func (s *Store) RecordPlanAction(ctx context.Context, accountID, action string) error {
-	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
-		return tx.Record(accountID, action, accountID, map[string]any{})
-	})
-}
-
 // CancelInterval is the time between calls of CancelClosed.
 const CancelInterval = 10 * time.Second
 

@@ -41,7 +41,7 @@ func TestNewsOfAPlan(t *testing.T) {
 		"cancelled":                           {true, paid, cancelled, "plan-cancelled", true},
 		"resumed":                             {true, cancelled, paid, "plan-resumed", true},
 		"a failure while it is paid":          {true, paid, failed, "payment-failed", true},
-		"a failure, and nobody tries again": {true, paid, with(failed, func(e *api.Entitlement) { e.Renews = false }),
+		"a failure without a retry": {true, paid, with(failed, func(e *api.Entitlement) { e.Renews = false }),
 			"payment-failed", true},
 		"still failing":                {true, failed, failed, "", true},
 		"failing no more":              {true, failed, longer, "", true},
@@ -80,7 +80,7 @@ func TestPlanMailsAlternate(t *testing.T) {
 				notified = true
 			default:
 				if !notified {
-					t.Fatalf("%s, of a plan that nobody has heard of", mail)
+					t.Fatalf("%s, without a mail about the start", mail)
 				}
 				notified = mail == "payment-failed" || mail == "plan-cancelled" || mail == "plan-resumed"
 			}

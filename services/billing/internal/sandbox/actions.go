@@ -110,17 +110,13 @@ func (s *Sandbox) SetCard(ctx context.Context, id string, declines bool) error {
 type Action string
 
 const (
-	Cancel      Action = "cancel"
-	Resume      Action = "resume"
-	Advance     Action = "advance"      // moves the clock by a number of days
-	ToPeriodEnd Action = "past-the-end" // moves the clock to the end of the period
+	Cancel  Action = "cancel"
+	Resume  Action = "resume"
+	Advance Action = "advance" // moves the clock to the end of the period
 )
 
-// maxDays limits how far one action moves the clock. Each month creates an invoice.
-const maxDays = 366
-
-// Perform performs an action on a subscription of a portal's customer. Only Advance uses days.
-func (s *Sandbox) Perform(ctx context.Context, id, subscriptionID string, action Action, days int) error {
+// Perform performs an action on a subscription of a portal's customer.
+func (s *Sandbox) Perform(ctx context.Context, id, subscriptionID string, action Action) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		_, owner, err := s.find(tx, Portal, id)
 		if err != nil {
@@ -130,7 +126,7 @@ func (s *Sandbox) Perform(ctx context.Context, id, subscriptionID string, action
 			if sub.Customer != owner.ID {
 				return subscription.ErrNotFound
 			}
-			return sub.perform(action, days, now)
+			return sub.perform(action, now)
 		})
 		if errors.Is(err, subscription.ErrNotFound) {
 			err = problem.New(problem.NotFound, "Subscription not found.")
@@ -139,16 +135,11 @@ func (s *Sandbox) Perform(ctx context.Context, id, subscriptionID string, action
 	})
 }
 
-func (s *Subscription) perform(action Action, days int, now time.Time) error {
+func (s *Subscription) perform(action Action, now time.Time) error {
 	switch action {
 	case Cancel, Resume:
 		return s.setCancelAtPeriodEnd(action == Cancel)
 	case Advance:
-		if days < 1 || days > maxDays {
-			return problem.New(problem.InvalidParameter, "Enter a number of days from 1 to %d.", maxDays)
-		}
-		return s.moveClock(time.Duration(days) * 24 * time.Hour)
-	case ToPeriodEnd:
 		return s.moveClock(s.PeriodEnd.Sub(now))
 	}
 	return problem.New(problem.InvalidParameter, "Unknown action.")

@@ -6,7 +6,6 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -111,8 +110,7 @@ func (s site) portalAction(r *http.Request) (pages.View, error) {
 	case "card-works", "card-declines":
 		err = s.sandbox.SetCard(r.Context(), id, action == "card-declines")
 	default:
-		days, _ := strconv.Atoi(strings.TrimSpace(form.Get("days"))) // 0 if not a number, which is out of range
-		err = s.sandbox.Perform(r.Context(), id, form.Get("subscription"), Action(action), days)
+		err = s.sandbox.Perform(r.Context(), id, form.Get("subscription"), Action(action))
 	}
 	if e := problem.Of(err); e.Code == problem.InvalidParameter {
 		v, portalErr := s.portal(r)

@@ -107,9 +107,9 @@ func (d *testSandbox) buy() (portal string, state subscription.State) {
 }
 
 // perform performs an action on the only subscription and returns its state.
-func (d *testSandbox) perform(portal string, act sandbox.Action, days int) subscription.State {
+func (d *testSandbox) perform(portal string, act sandbox.Action) subscription.State {
 	d.t.Helper()
-	require.NoError(d.t, d.Perform(d.t.Context(), portal, d.onlySubscription().ID, act, days))
+	require.NoError(d.t, d.Perform(d.t.Context(), portal, d.onlySubscription().ID, act))
 	return d.onlySubscription()
 }
 
@@ -176,13 +176,13 @@ func TestSessionsThatCannotBePaid(t *testing.T) {
 func TestRenewals(t *testing.T) {
 	d := newSandbox(t, schema.SQLite(t))
 	portal, first := d.buy()
-	renewed := d.perform(portal, sandbox.ToPeriodEnd, 0)
+	renewed := d.perform(portal, sandbox.Advance)
 	require.NotEqual(t, first.Paid.Invoice, renewed.Paid.Invoice)
 	require.Equal(t, time.Date(2026, 2, 28, 10, 0, 0, 0, time.UTC), renewed.Paid.Until,
 		"one month after the end of the previous period, which is now")
 
 	require.NoError(t, d.SetCard(t.Context(), portal, true))
-	state := d.perform(portal, sandbox.ToPeriodEnd, 0)
+	state := d.perform(portal, sandbox.Advance)
 	require.True(t, state.Failing)
 	require.False(t, state.Ended)
 	require.Equal(t, d.clock, state.Paid.Until, "the paid period ends now")
@@ -193,8 +193,8 @@ func TestRenewals(t *testing.T) {
 	require.True(t, state.Paid.Until.After(d.clock))
 
 	require.NoError(t, d.SetCard(t.Context(), portal, true))
-	d.perform(portal, sandbox.ToPeriodEnd, 0)
-	require.True(t, d.perform(portal, sandbox.ToPeriodEnd, 0).Ended, "a whole period went unpaid")
+	d.perform(portal, sandbox.Advance)
+	require.True(t, d.perform(portal, sandbox.Advance).Ended, "a whole period went unpaid")
 	require.NoError(t, d.SetCard(t.Context(), portal, false))
 	require.True(t, d.onlySubscription().Ended)
 }
@@ -202,34 +202,22 @@ func TestRenewals(t *testing.T) {
 func TestCancelAndResume(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, d *testSandbox) {
 		portal, bought := d.buy()
-		require.True(t, d.perform(portal, sandbox.Cancel, 0).CancelAtPeriodEnd)
-		require.False(t, d.perform(portal, sandbox.Resume, 0).CancelAtPeriodEnd)
+		require.True(t, d.perform(portal, sandbox.Cancel).CancelAtPeriodEnd)
+		require.False(t, d.perform(portal, sandbox.Resume).CancelAtPeriodEnd)
 		require.NoError(t, d.SetCancelAtPeriodEnd(t.Context(), bought.ID, true))
 		require.NoError(t, d.SetCancelAtPeriodEnd(t.Context(), bought.ID, true))
 
-		state := d.perform(portal, sandbox.Advance, 27)
-		require.False(t, state.Ended)
-		require.Equal(t, d.clock.Add(24*time.Hour), state.Paid.Until)
-		d.clock = d.clock.Add(24 * time.Hour)
+		require.Error(t, d.Perform(t.Context(), portal, bought.ID, "nonsense"))
+		d.clock = bought.Paid.Until.Add(-time.Second)
+		d.process("")
+		require.False(t, d.onlySubscription().Ended)
+		d.clock = d.clock.Add(time.Second)
 		d.process("")
 		require.True(t, d.onlySubscription().Ended, "without an action")
 		require.Equal(t, d.clock, d.onlySubscription().Paid.Until)
 		require.Error(t, d.SetCancelAtPeriodEnd(t.Context(), bought.ID, false))
 		require.ErrorIs(t, d.SetCancelAtPeriodEnd(t.Context(), "sub_none", true), subscription.ErrNotFound)
 	})
-}
-
-func TestAdvanceMovesClockByDays(t *testing.T) {
-	d := newSandbox(t, schema.SQLite(t))
-	portal, bought := d.buy()
-	require.Equal(t, bought.Paid.Until.AddDate(0, 0, -7), d.perform(portal, sandbox.Advance, 7).Paid.Until)
-	require.True(t, d.perform(portal, sandbox.Advance, 100).Paid.Until.After(d.clock), "several renewals at once")
-	for _, days := range []int{0, -1, 367} {
-		err := d.Perform(t.Context(), portal, bought.ID, sandbox.Advance, days)
-		require.Equal(t, problem.InvalidParameter, problem.Of(err).Code)
-	}
-	err := d.Perform(t.Context(), portal, bought.ID, "nonsense", 0)
-	require.Equal(t, problem.InvalidParameter, problem.Of(err).Code)
 }
 
 // A failed event is delivered again, by the next process too. A delivered event is not.
@@ -272,7 +260,7 @@ func TestSessionsAreBoundToCustomerAndKind(t *testing.T) {
 	require.NoError(t, err)
 	_, asCheckout := d.Session(t.Context(), sandbox.Checkout, portal)
 	for _, err := range []error{
-		d.Perform(t.Context(), d.portal(other), bought.ID, sandbox.Cancel, 0), asCheckout,
+		d.Perform(t.Context(), d.portal(other), bought.ID, sandbox.Cancel), asCheckout,
 		d.Pay(t.Context(), portal, false), d.SetCard(t.Context(), d.checkout("two"), true),
 	} {
 		require.Equal(t, problem.NotFound, problem.Of(err).Code)

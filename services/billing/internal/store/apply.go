@@ -14,10 +14,7 @@ import (
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
-var (
-	errNoTicketRow    = errors.New("table tickets has no row 1")
-	errAccountChanged = errors.New("subscription moved to another account concurrently")
-)
+var errAccountChanged = errors.New("subscription moved to another account concurrently")
 
 type subscriptionRow struct {
 	ID        string `gorm:"primaryKey"`

@@ -21,22 +21,25 @@ func (changeRow) TableName() string { return "changes" }
 
 // addChange numbers a change: a restored database lacks its number and id, which gateways remember.
 // Call it after taking all locks of rows, because other changes wait until tx ends.
-//
-// A sequence is greater than all earlier ones, and than the given version of an entitlement. It
-// comes from the clock, so that it is greater than most others even if the database was set back
-// without being noticed.
-func addChange(tx *gorm.DB, now time.Time, version int64) (sequence int64, err error) {
-	least := max(database.Micros(now), version+1)
+func addChange(tx *gorm.DB, now time.Time, above int64) (sequence int64, err error) {
+	if sequence, err = nextSequence(tx, now, above); err != nil {
+		return 0, err
+	}
+	return sequence, tx.Create(&changeRow{Sequence: sequence, ID: uuid.NewString()}).Error
+}
+
+// nextSequence returns a number greater than all earlier ones, and than above. It comes from the
+// clock, so that it is greater than most others even if the database was set back without being
+// noticed.
+func nextSequence(tx *gorm.DB, now time.Time, above int64) (sequence int64, err error) {
+	least := max(database.Micros(now), above+1)
 	err = tx.Raw("UPDATE change_sequence SET value = CASE WHEN value < ? THEN ? ELSE value + 1 END WHERE id = 1 "+
 		"RETURNING value", least, least).
 		Scan(&sequence).Error
 	if err == nil && sequence == 0 {
 		err = errors.New("table change_sequence has no row 1")
 	}
-	if err != nil {
-		return 0, err
-	}
-	return sequence, tx.Create(&changeRow{Sequence: sequence, ID: uuid.NewString()}).Error
+	return sequence, err
 }
 
 // PassLostChanges prepares a database that was set back for a reconciliation. Every entitlement
@@ -53,17 +56,14 @@ func (s *Store) PassLostChanges(ctx context.Context, operator string) error {
 		lost = max(lost, m.Sequence)
 	}
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		// A state that was read before the database was set back may have a ticket that is given
-		// again.
-		err := errors.Join(
-			tx.Exec("DELETE FROM checkouts").Error,
-			tx.Exec("UPDATE tickets SET value = (SELECT max(asked) FROM subscriptions) WHERE value < (SELECT max(asked) FROM "+
-				"subscriptions)").Error)
-		if err != nil {
+		if err := tx.Exec("DELETE FROM checkouts").Error; err != nil {
 			return err
 		}
+		// A state that was read before the database was set back may have a later ticket.
 		var newest int64
-		if err := tx.Raw("SELECT coalesce(max(version), 0) FROM entitlements").Scan(&newest).Error; err != nil {
+		err := tx.Raw("SELECT max(n) FROM (SELECT 0 AS n UNION SELECT max(version) FROM entitlements UNION SELECT " +
+			"max(asked) FROM subscriptions) newest").Scan(&newest).Error
+		if err != nil {
 			return err
 		}
 		sequence, err := addChange(tx, now, max(lost, newest))

@@ -38,14 +38,12 @@ func (s *Store) transaction(ctx context.Context, change func(tx *gorm.DB, now ti
 
 // Ticket returns a number greater than all it returned before. The number is committed before it is
 // returned.
-func (s *Store) Ticket(ctx context.Context) (int64, error) {
-	var ticket int64
-	err := s.db.WithContext(ctx).Raw("UPDATE tickets SET value = value + 1 WHERE id = 1 RETURNING value").Scan(&ticket).
-		Error
-	if err == nil && ticket == 0 {
-		err = errNoTicketRow
-	}
-	return ticket, database.Outage(err)
+func (s *Store) Ticket(ctx context.Context) (ticket int64, err error) {
+	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		ticket, err = nextSequence(tx, now, 0)
+		return err
+	})
+	return ticket, err
 }
 
 type auditRow struct {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -43,7 +44,7 @@ func (s *Stripe) Event(ctx context.Context, body []byte, signature string, now t
 	}
 	out := subscription.Event{ID: event.ID, Type: string(event.Type)}
 	var obj object
-	if !relevant(out.Type) {
+	if !relevant.MatchString(out.Type) {
 		return out, nil
 	}
 	if err := json.Unmarshal(event.Data.Raw, &obj); err != nil {
@@ -97,23 +98,10 @@ func checkTimestamp(signature string, now time.Time) error {
 	return nil
 }
 
-// eventTypes lists the event types that can change an entitlement. An entry that ends with a dot
-// matches every type with that prefix.
-var eventTypes = []string{
-	"customer.subscription.", "invoice.created", "invoice.paid", "invoice.payment_failed", "invoice.payment_succeeded",
-	"invoice.marked_uncollectible",
-	"invoice.voided", "checkout.session.completed", "charge.refunded", "charge.refund.updated", "refund.",
-	"charge.dispute.",
-}
-
-func relevant(eventType string) bool {
-	for _, t := range eventTypes {
-		if eventType == t || strings.HasSuffix(t, ".") && strings.HasPrefix(eventType, t) {
-			return true
-		}
-	}
-	return false
-}
+// relevant matches the types of events that can change an entitlement.
+var relevant = regexp.MustCompile(`^(customer\.subscription\..*|checkout\.session\.completed|refund\..*|` +
+	`invoice\.(created|paid|payment_failed|payment_succeeded|marked_uncollectible|voided)|` +
+	`charge\.(refunded|refund\.updated|dispute\..*))$`)
 
 // object holds the fields billing reads from the object of an event: a subscription, invoice,
 // checkout session, charge, refund or dispute.

@@ -17,11 +17,9 @@ import (
 // every difference.
 func (s *Stripe) CheckOffer(ctx context.Context) (err error) {
 	defer s.observed("offer", time.Now(), &err)
-	p := &api.PriceRetrieveParams{}
-	p.AddExpand("product")
-	price, err := s.client.V1Prices.Retrieve(ctx, s.price, p)
+	price, err := s.readPrice(ctx)
 	if err != nil {
-		return apiError("reading price "+s.price, err)
+		return err
 	}
 	plan := contract.SoldPlan()
 	var mismatches []string
@@ -60,15 +58,25 @@ func (s *Stripe) productID(ctx context.Context) (string, error) {
 	if known := s.product.Load(); known != nil {
 		return *known, nil
 	}
-	price, err := s.client.V1Prices.Retrieve(ctx, s.price, &api.PriceRetrieveParams{})
-	if err != nil {
-		return "", apiError("reading price "+s.price, err)
-	}
-	if price.Product == nil {
+	price, err := s.readPrice(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case price.Product == nil:
 		return "", fmt.Errorf("stripe: price %s has no product", s.price)
 	}
 	s.product.Store(&price.Product.ID)
 	return price.Product.ID, nil
+}
+
+func (s *Stripe) readPrice(ctx context.Context) (*api.Price, error) {
+	p := &api.PriceRetrieveParams{}
+	p.AddExpand("product")
+	price, err := s.client.V1Prices.Retrieve(ctx, s.price, p)
+	if err != nil {
+		return nil, apiError("reading price "+s.price, err)
+	}
+	return price, nil
 }
 
 // digest returns an idempotency key for a request with these contents. Stripe rejects a key that is

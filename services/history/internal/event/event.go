@@ -177,12 +177,16 @@ func (r *Record) Leaf() []byte {
 	if !r.namesActor() || r.ContentHash != r.contentHash() {
 		return nil
 	}
+	var facts json.RawMessage // null in JSON
+	if r.Facts != nil {
+		facts = json.RawMessage(*r.Facts)
+	}
 	private := sha256.Sum256([]byte(r.Evidence))
 	entry, err := json.Marshal(map[string]any{
 		"event": storedEvent{
 			ID: r.ID, Slug: r.Slug, CheckedAt: time.UnixMicro(r.CheckedAt).UTC(), CheckType: r.CheckType,
 			Outcome:    r.Outcome,
-			SourceURLs: json.RawMessage(r.SourceURLs), Facts: rawOrNull(r.Facts), Note: r.Note,
+			SourceURLs: json.RawMessage(r.SourceURLs), Facts: facts, Note: r.Note,
 		},
 		"private": hex.EncodeToString(private[:]), "recordedAt": time.UnixMicro(r.RecordedAt).UTC(),
 	})
@@ -206,13 +210,6 @@ type storedEvent struct {
 	SourceURLs json.RawMessage `json:"sourceUrls"`
 	Facts      json.RawMessage `json:"facts"`
 	Note       string          `json:"note"`
-}
-
-func rawOrNull(text *string) json.RawMessage {
-	if text == nil {
-		return json.RawMessage("null")
-	}
-	return json.RawMessage(*text)
 }
 
 func (r *Record) namesActor() bool {

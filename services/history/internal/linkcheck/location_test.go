@@ -92,20 +92,6 @@ func FuzzLocation(f *testing.F) {
 	})
 }
 
-func TestRedirectsOfBrowsersAreFollowed(t *testing.T) {
-	w := newFakeNet(t)
-	w.on("/100%/x", status(200))
-	w.on("/caf\u00e9 1", status(200))
-	w.on("/missing", status(404))
-	for location, want := range map[string]string{"/100%/x": "/100%25/x", `\caf` + "\u00e9 1": "/caf%C3%A9%201",
-		"100%/x#a": "/100%25/x"} {
-		w.on("/apply", w.redirect(302, location))
-		require.Equal(t, reachable, w.try("http://maple.works:PORT/apply").outcome, location)
-		paths := w.paths("maple.works")
-		require.Equal(t, want, paths[len(paths)-1])
-	}
-}
-
 func TestCookiesLastForOneCheck(t *testing.T) {
 	w := newFakeNet(t)
 	w.on("/apply", func(out http.ResponseWriter, r *http.Request) {

@@ -3,7 +3,6 @@ package linkcheck
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -49,11 +48,11 @@ func botCheck(status int, h http.Header) string {
 	return ""
 }
 
-// classify returns the outcome of a response that is not a redirect, and an explanation for the
-// note if the status alone does not explain it.
+// classify returns the outcome of a response that is not a redirect, and an explanation that ends its
+// sentence in the note if the status alone does not explain it.
 func classify(status int, h http.Header) (outcome api.Outcome, why string) {
 	if name := botCheck(status, h); name != "" {
-		return api.OutcomeBlocked, "A bot check blocks the page (" + name + ")."
+		return api.OutcomeBlocked, ". A bot check blocks the page (" + name + ")"
 	}
 	switch {
 	case status/100 == 2:
@@ -67,7 +66,7 @@ func classify(status int, h http.Header) (outcome api.Outcome, why string) {
 	case status/100 == 4: // 401, 403, 429, 451 and others reject a program; people may still see the page
 		return api.OutcomeBlocked, ""
 	}
-	return api.OutcomeUnreachable, "Unexpected status."
+	return api.OutcomeUnreachable, ". Unexpected status"
 }
 
 // retryAfter returns the delay in the header Retry-After, or 0 without one.
@@ -92,26 +91,23 @@ func resolverFailed(err error) bool {
 // failureReason returns the reason for a missing response. It never contains the error's text,
 // because notes are public.
 func failureReason(err error) string {
-	var name *net.DNSError
-	var unknown x509.UnknownAuthorityError
-	var host x509.HostnameError
-	var invalid x509.CertificateInvalidError
-	var record tls.RecordHeaderError
-	var alert tls.AlertError
-	var certificate *tls.CertificateVerificationError
-	var network net.Error
+	name, _ := errors.AsType[*net.DNSError](err)
+	network, _ := errors.AsType[net.Error](err)
+	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
+	_, record := errors.AsType[tls.RecordHeaderError](err)
+	_, alert := errors.AsType[tls.AlertError](err)
 	switch {
 	case forbidden(err):
 		return "its name resolves to an address that is not public"
-	case errors.As(err, &name) && name.IsNotFound:
+	case name != nil && name.IsNotFound:
 		return "its name does not exist"
 	case resolverFailed(err):
 		return "its name could not be resolved"
-	case errors.As(err, &unknown), errors.As(err, &host), errors.As(err, &invalid), errors.As(err, &certificate):
+	case certificate:
 		return "its certificate is not valid"
-	case errors.As(err, &record), errors.As(err, &alert):
+	case record, alert:
 		return "the TLS handshake failed"
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+	case errors.Is(err, context.DeadlineExceeded), network != nil && network.Timeout():
 		return "the request timed out"
 	}
 	return "the connection failed"

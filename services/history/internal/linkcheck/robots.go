@@ -125,8 +125,9 @@ type robotsRule struct {
 // every group that names it, otherwise those of every group for all crawlers.
 func parseRules(text []byte) rules {
 	var own, all rules
-	named := false                    // a group names this checker
-	var forOwn, forAll, hasRules bool // of the current group
+	named := false     // a group names this checker
+	var group []*rules // that the lines of the current group are for
+	hasRules := false  // the current group has
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	for line := range bytes.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
 		bare, _, _ := strings.Cut(string(line), "#")
@@ -135,31 +136,24 @@ func parseRules(text []byte) rules {
 		switch name {
 		case "user-agent":
 			if hasRules {
-				forOwn, forAll, hasRules = false, false, false
+				group, hasRules = nil, false
 			}
 			token := value[:len(value)-len(strings.TrimLeft(value, tokenLetters))]
-			forOwn = forOwn || strings.EqualFold(token, agentName)
-			forAll = forAll || value == "*"
-			named = named || forOwn
+			if strings.EqualFold(token, agentName) {
+				group, named = append(group, &own), true
+			} else if value == "*" {
+				group = append(group, &all)
+			}
 		case "allow", "disallow":
-			hasRules = true
-			if value == "" { // an empty pattern matches nothing
+			if hasRules = true; value == "" { // an empty pattern matches nothing
 				continue
 			}
-			rule := newRule(value, name == "allow")
-			if forOwn {
-				own.lines = append(own.lines, rule)
-			}
-			if forAll {
-				all.lines = append(all.lines, rule)
+			for _, r := range group {
+				r.lines = append(r.lines, newRule(value, name == "allow"))
 			}
 		case "crawl-delay": // not in the RFC, so it must not end the list of user agents
-			delay := crawlDelay(value)
-			if forOwn {
-				own.delay = max(own.delay, delay)
-			}
-			if forAll {
-				all.delay = max(all.delay, delay)
+			for _, r := range group {
+				r.delay = max(r.delay, crawlDelay(value))
 			}
 		}
 	}

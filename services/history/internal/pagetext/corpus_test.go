@@ -58,20 +58,18 @@ func (s *score) add(want, got []string) {
 func (s *score) precision() float64 { return s.right / (s.right + s.wrong) }
 func (s *score) recall() float64    { return s.right / (s.right + s.missed) }
 
-func TestSuggestionsForCorpus(t *testing.T) {
-	var tuned, heldOut score
-	for _, e := range corpus(t, "suggest.tsv") {
-		var want, got []string
-		if e.label != "-" {
+// decisions compares the decisions on the examples of a corpus with their labels.
+func decisions(t *testing.T, name, undecided string, decide func(text string) []string) (tuned, heldOut score) {
+	t.Helper()
+	for _, e := range corpus(t, name) {
+		var want []string
+		if e.label != undecided {
 			want = strings.Split(e.label, ",")
 		}
-		for _, q := range pagetext.Suggest("https://jobs.example/", pagetext.Page{Text: e.text}) {
-			got = append(got, q.Fact)
-		}
+		got := decide(e.text)
 		slices.Sort(want)
 		slices.Sort(got)
-		got = slices.Compact(got)
-		if !slices.Equal(want, got) {
+		if got = slices.Compact(got); !slices.Equal(want, got) {
 			t.Logf("%q (held out: %t): got %v, want %v", e.text, e.heldOut, got, want)
 		}
 		if e.heldOut {
@@ -82,6 +80,16 @@ func TestSuggestionsForCorpus(t *testing.T) {
 	}
 	t.Logf("tuned: precision %.3f, recall %.3f; held out: precision %.3f, recall %.3f", tuned.precision(),
 		tuned.recall(), heldOut.precision(), heldOut.recall())
+	return tuned, heldOut
+}
+
+func TestSuggestionsForCorpus(t *testing.T) {
+	tuned, heldOut := decisions(t, "suggest.tsv", "-", func(text string) (facts []string) {
+		for _, q := range pagetext.Suggest("https://jobs.example/", pagetext.Page{Text: text}) {
+			facts = append(facts, q.Fact)
+		}
+		return facts
+	})
 	require.GreaterOrEqual(t, tuned.precision(), 0.95)
 	require.GreaterOrEqual(t, tuned.recall(), 0.95)
 	require.GreaterOrEqual(t, heldOut.precision(), 0.9)
@@ -89,28 +97,15 @@ func TestSuggestionsForCorpus(t *testing.T) {
 }
 
 func TestClosedPagesOfCorpus(t *testing.T) {
-	var tuned, heldOut score
-	for _, e := range corpus(t, "closed.tsv") {
-		var want, got []string
-		if e.label != "open" {
-			want = []string{e.label}
+	tuned, heldOut := decisions(t, "closed.tsv", "open", func(text string) []string {
+		text = strings.ReplaceAll(text, " / ", "\n")
+		claim := pagetext.Closed(pagetext.Page{Text: text})
+		if claim == nil {
+			return nil
 		}
-		text := strings.ReplaceAll(e.text, " / ", "\n")
-		if claim := pagetext.Closed(pagetext.Page{Text: text}); claim != nil {
-			got = []string{string(claim.Status)}
-			require.Contains(t, text, claim.Sentence)
-		}
-		if e.heldOut {
-			heldOut.add(want, got)
-			continue
-		}
-		tuned.add(want, got)
-		if !slices.Equal(want, got) {
-			t.Logf("%q: got %v, want %v", e.text, got, want)
-		}
-	}
-	t.Logf("tuned: precision %.3f, recall %.3f; held out: precision %.3f, recall %.3f", tuned.precision(),
-		tuned.recall(), heldOut.precision(), heldOut.recall())
+		require.Contains(t, text, claim.Sentence)
+		return []string{string(claim.Status)}
+	})
 	require.GreaterOrEqual(t, tuned.precision(), 0.98)
 	require.GreaterOrEqual(t, tuned.recall(), 0.95)
 	require.GreaterOrEqual(t, heldOut.precision(), 0.95)

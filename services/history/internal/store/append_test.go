@@ -42,18 +42,6 @@ func TestRepeatedAppendChangesNothing(t *testing.T) {
 	})
 }
 
-func TestAClosedReviewIsRecordedOnce(t *testing.T) {
-	onBoth(t, func(t *testing.T, s testStore) {
-		s.publish(t, "a")
-		closed := review("a", 2, "")
-		closed.Outcome, closed.Facts = api.OutcomeClosed, nil
-		s.add(t, review("a", 1, ""), closed, review("a", 3, "open again"))
-		appended, duplicates := s.add(t, closed)
-		require.Equal(t, [2]int{0, 1}, [2]int{appended, duplicates})
-		require.Equal(t, 3, s.intact(t))
-	})
-}
-
 func TestEvidenceIsStoredWithTheEvent(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		s.publish(t, "a")

@@ -34,10 +34,9 @@ const (
 	appendTimeout = time.Minute
 	// fileTimeout is the limit for a file, with the time in which the rest of a large one arrives.
 	fileTimeout = api.FileTimeout - time.Minute
-	// linesPerBatch is the number of lines of a file, and listingsPerBatch that of listings with
-	// their complete histories, that are in memory.
-	linesPerBatch    = 500
-	listingsPerBatch = 200
+	// linesPerBatch is the number of lines of a file that are in memory, with the complete histories
+	// of their listings.
+	linesPerBatch = 200
 )
 
 // Lines passes the valid lines of a file to add. It returns the error of add or of the file.
@@ -69,61 +68,37 @@ func propose(l eventfile.Line, actor string, now time.Time) (proposed, error) {
 func (s *Store) Append(ctx context.Context, actor string, now time.Time, lines Lines) (appended, duplicates int,
 	err error) {
 	err = s.exclusively(ctx, fileTimeout, func(tx *gorm.DB, next int64) (int64, error) {
-		b := batch{tx: tx, next: next}
+		var batch []proposed
+		var unseen []event.Record
+		flush := func() error {
+			added, repeated, missed, err := appendTo(tx, batch, next)
+			batch, next = nil, next+int64(len(added))
+			appended, duplicates, unseen = appended+len(added), duplicates+repeated, append(unseen, missed...)
+			return err
+		}
 		err := lines(func(l eventfile.Line) error {
 			p, err := propose(l, actor, now)
 			if err != nil {
 				return err
 			}
-			b.records = append(b.records, p)
-			if len(b.records) < linesPerBatch {
+			if batch = append(batch, p); len(batch) < linesPerBatch {
 				return nil
 			}
-			return b.append()
+			return flush()
 		})
 		if err == nil {
-			err = b.append()
+			err = flush()
 		}
-		if err == nil && len(b.unseen) > 0 {
-			err = &event.UnseenError{Events: b.unseen}
+		if err == nil && len(unseen) > 0 {
+			err = &event.UnseenError{Events: unseen}
 		}
-		appended, duplicates = b.appended, b.duplicates
-		return b.next, err
+		return next, err
 	})
 	if err != nil {
 		return 0, 0, err
 	}
 	s.appended.Add(int64(appended))
 	return appended, duplicates, nil
-}
-
-// batch appends records in one transaction.
-type batch struct {
-	tx      *gorm.DB
-	next    int64 // free sequence
-	records []proposed
-
-	appended, duplicates int
-	unseen               []event.Record
-}
-
-// append appends the records: those of a listing in their order, and the listings in that of their
-// first records.
-func (b *batch) append() error {
-	slugs, bySlug := grouped(b.records)
-	b.records = nil
-	for some := range slices.Chunk(slugs, listingsPerBatch) {
-		added, repeated, missed, err := appendTo(b.tx, some, bySlug, b.next)
-		if err == nil {
-			err = drawOpinions(b.tx, added)
-		}
-		if err != nil {
-			return err
-		}
-		b.next += int64(len(added))
-		b.appended, b.duplicates, b.unseen = b.appended+len(added), b.duplicates+repeated, append(b.unseen, missed...)
-	}
-	return nil
 }
 
 // grouped returns the slugs of records, in the order of their first records, and the records of
@@ -139,16 +114,18 @@ func grouped(records []proposed) (slugs []string, bySlug map[string][]proposed) 
 	return slugs, bySlug
 }
 
-// appendTo appends the proposed records of slugs with sequences from next, and updates their
-// summaries. It returns the appended events, the number of duplicates, and the unseen events of the
+// appendTo appends the proposed records with sequences from next: those of a listing in their order,
+// and the listings in that of their first records. It updates their summaries and draws second
+// opinions. It returns the appended events, the number of duplicates, and the unseen events of the
 // listings that it therefore skipped.
-func appendTo(tx *gorm.DB, slugs []string, bySlug map[string][]proposed, next int64,
+func appendTo(tx *gorm.DB, records []proposed, next int64,
 ) (fresh []event.Record, duplicates int, unseen []event.Record, err error) {
-	histories, err := load(tx, allColumns, len(slugs), slugs)
-	if err != nil {
+	if err := addCaptures(tx, records); err != nil {
 		return nil, 0, nil, err
 	}
-	if err := addCaptures(tx, slugs, bySlug); err != nil {
+	slugs, bySlug := grouped(records)
+	histories, err := load(tx, allColumns, len(slugs), slugs)
+	if err != nil {
 		return nil, 0, nil, err
 	}
 	var summaries []summaryRow
@@ -172,7 +149,26 @@ func appendTo(tx *gorm.DB, slugs []string, bySlug map[string][]proposed, next in
 		}
 		summaries = append(summaries, row)
 	}
-	return fresh, duplicates, unseen, errors.Join(save(tx, fresh, summaries), deleteMarks(tx, fresh))
+	return fresh, duplicates, unseen, errors.Join(database.Insert(tx, fresh, ""), database.Insert(tx, summaries, "slug"),
+		followReviews(tx, fresh))
+}
+
+// followReviews deletes the marks of the listings with a review among the appended events, which may
+// have other quotes, and draws some of the reviews for second opinions.
+func followReviews(tx *gorm.DB, appended []event.Record) error {
+	var slugs []string
+	for _, row := range appended {
+		if row.CheckType == api.FactualReview {
+			slugs = append(slugs, row.Slug)
+		}
+	}
+	if len(slugs) == 0 {
+		return nil
+	}
+	if err := tx.Where("slug IN ?", slugs).Delete(&markRow{}).Error; err != nil {
+		return err
+	}
+	return drawOpinions(tx, slugs, appended)
 }
 
 // exclusively runs work, within a time limit, in a transaction during which no replica appends.
@@ -279,13 +275,6 @@ func summarize(slug string, history []event.Record) (summaryRow, error) {
 		Slug: slug, Sequence: state.Sequence, Events: len(history), Summary: string(text),
 		LatestReview: state.LatestReview, LatestVerified: state.LatestVerified, LatestEvidence: state.LatestEvidence,
 	}, err
-}
-
-func save(tx *gorm.DB, fresh []event.Record, summaries []summaryRow) error {
-	if err := database.Insert(tx, fresh, ""); err != nil {
-		return err
-	}
-	return database.Insert(tx, summaries, "slug")
 }
 
 // Summaries returns up to limit summaries with a sequence above after, ordered by sequence.

@@ -39,7 +39,7 @@ const minReread = 10 * time.Minute
 // requested in the last minReread. It returns their number.
 func (s *Store) MakeDue(ctx context.Context, slug string, now time.Time) (int, error) {
 	tx := s.db.WithContext(ctx)
-	urls, _, err := recordPages(tx, slug)
+	_, urls, err := citationOf(tx, slug)
 	if err != nil || len(urls) == 0 {
 		return 0, database.Outage(err)
 	}
@@ -130,8 +130,7 @@ func (s *Store) RecordCheck(ctx context.Context, run string, now time.Time, e ap
 			e.Outcome).Error; err != nil {
 			return next, err
 		}
-		added, _, _, err := appendTo(tx, []string{r.Slug},
-			map[string][]proposed{r.Slug: {{Record: r, evidence: api.Evidence{Cause: cause}}}}, next)
+		added, _, _, err := appendTo(tx, []proposed{{Record: r, evidence: api.Evidence{Cause: cause}}}, next)
 		appended = len(added)
 		return next + int64(appended), err
 	})

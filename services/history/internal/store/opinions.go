@@ -30,17 +30,8 @@ type opinionRow struct {
 
 func (opinionRow) TableName() string { return "second_opinions" }
 
-// drawOpinions draws some of the appended events for second opinions.
-func drawOpinions(tx *gorm.DB, appended []event.Record) error {
-	var slugs []string
-	for _, row := range appended {
-		if row.CheckType == api.FactualReview {
-			slugs = append(slugs, row.Slug)
-		}
-	}
-	if len(slugs) == 0 {
-		return nil
-	}
+// drawOpinions draws some of the appended events, those of slugs among them, for second opinions.
+func drawOpinions(tx *gorm.DB, slugs []string, appended []event.Record) error {
 	var listings []listingRow
 	if err := tx.Where("id IN ?", slugs).Find(&listings).Error; err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -18,49 +19,52 @@ import (
 type citation struct {
 	slug      string
 	published bool
-	reviewed  bool
-	urls      []string    // of the latest review, otherwise of the listing
-	quotes    []api.Quote // the latest ones
+	pages     []string      // of the listing
+	sources   []string      // of its latest review, nil without one
+	quotes    []api.Quote   // the latest ones
+	captures  []api.Capture // of its latest verified review
 }
 
-// eachCitation calls use for every listing.
-func eachCitation(tx *gorm.DB, use func(citation) error) error {
-	rows, err := tx.Raw(`SELECT l.id, l.published, l.pages, r.source_urls, q.evidence FROM listings l
+// eachCitation calls use for the listing with a slug, or for every one if it is empty.
+func eachCitation(tx *gorm.DB, slug string, use func(citation) error) error {
+	rows, err := tx.Raw(`SELECT l.id, l.published, l.pages, coalesce(r.source_urls, 'null'), coalesce(q.evidence, '{}'),
+			coalesce(v.evidence, '{}') FROM listings l
 		LEFT JOIN summaries s ON s.slug = l.id
 		LEFT JOIN verification_events r ON r.id = s.latest_review
-		LEFT JOIN verification_events q ON q.id = s.latest_evidence`).Rows()
+		LEFT JOIN verification_events q ON q.id = s.latest_evidence
+		LEFT JOIN verification_events v ON v.id = s.latest_verified WHERE ? IN ('', l.id)`, slug).Rows()
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var c citation
-		var pages string
-		var sources, evidence *string
-		if err := rows.Scan(&c.slug, &c.published, &pages, &sources, &evidence); err != nil {
+		var pages, sources, evidence, verified string
+		if err := rows.Scan(&c.slug, &c.published, &pages, &sources, &evidence, &verified); err != nil {
 			return err
 		}
-		if c.reviewed = sources != nil; c.reviewed {
-			pages = *sources
-		}
-		if err := json.Unmarshal([]byte(pages), &c.urls); err != nil {
+		quoted, err := event.PrivateOf(evidence)
+		captured, err2 := event.PrivateOf(verified)
+		if err := errors.Join(err, err2, json.Unmarshal([]byte(pages), &c.pages),
+			json.Unmarshal([]byte(sources), &c.sources)); err != nil {
 			return err
 		}
-		if evidence != nil {
-			found, err := event.PrivateOf(*evidence)
-			if err != nil {
-				return err
-			}
-			c.quotes = cmp.Or(found, &api.Evidence{}).Quotes
-		}
-		for _, q := range c.quotes {
-			c.urls = append(c.urls, q.SourceURL)
-		}
+		c.quotes, c.captures = cmp.Or(quoted, &api.Evidence{}).Quotes, cmp.Or(captured, &api.Evidence{}).Captures
 		if err := use(c); err != nil {
 			return err
 		}
 	}
 	return rows.Err()
+}
+
+// citationOf returns the citation of a listing, and all its pages.
+func citationOf(tx *gorm.DB, slug string) (c citation, urls []string, err error) {
+	err = eachCitation(tx, slug, func(found citation) error { c = found; return nil })
+	urls = append(slices.Clone(c.pages), c.sources...)
+	for _, capture := range c.captures {
+		urls = append(urls, capture.SourceURL)
+	}
+	return c, unique(urls), err
 }
 
 // PageToRead is a page that listings cite.
@@ -89,10 +93,17 @@ func (s *Store) PagesToRead(ctx context.Context) (pages []PageToRead, err error)
 	for _, u := range links {
 		taken[u] = true
 	}
-	err = eachCitation(tx, func(c citation) error {
-		for _, u := range c.urls {
+	err = eachCitation(tx, "", func(c citation) error {
+		cited := c.pages
+		if c.sources != nil {
+			cited = c.sources
+		}
+		for _, q := range c.quotes {
+			cited = append(cited, q.SourceURL)
+		}
+		for _, u := range cited {
 			row, attempted := last[u]
-			daily := c.published && c.reviewed
+			daily := c.published && c.sources != nil
 			if taken[u] || attempted && row.Outcome != api.OutcomeUnreachable && !daily {
 				continue
 			}
@@ -111,21 +122,6 @@ type markRow struct {
 
 func (markRow) TableName() string { return "quote_marks" }
 
-// deleteMarks deletes the marks of the listings with a review among the appended events: it may
-// have other quotes.
-func deleteMarks(tx *gorm.DB, appended []event.Record) error {
-	var slugs []string
-	for _, row := range appended {
-		if row.CheckType == api.FactualReview {
-			slugs = append(slugs, row.Slug)
-		}
-	}
-	if len(slugs) == 0 {
-		return nil
-	}
-	return tx.Where("slug IN ?", slugs).Delete(&markRow{}).Error
-}
-
 // FindQuotes looks for the quotes of all listings that cite a page that was read since then, marks
 // the listings, and counts the findings.
 func (s *Store) FindQuotes(ctx context.Context, since time.Time) (map[api.Finding]int, error) {
@@ -139,7 +135,7 @@ func (s *Store) FindQuotes(ctx context.Context, since time.Time) (map[api.Findin
 		read[u] = true
 	}
 	var cited []citation
-	err := eachCitation(tx, func(c citation) error {
+	err := eachCitation(tx, "", func(c citation) error {
 		if c.published && slices.ContainsFunc(c.quotes, func(q api.Quote) bool { return read[q.SourceURL] }) {
 			cited = append(cited, c)
 		}

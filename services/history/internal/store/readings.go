@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -19,7 +18,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/history/internal/event"
 	"opportunity.internal/services/history/internal/pagetext"
 )
 
@@ -133,23 +131,21 @@ func pagesOf(tx *gorm.DB, urls []string) (pages map[string]pageRow, texts map[st
 // maxCaptureAge is the age up to which a text that a machine read counts as what a curator saw.
 const maxCaptureAge = 7 * 24 * time.Hour
 
-// addCaptures adds the captures of the sources of the reviews of slugs to their evidence, in the
-// order of the sources. A review that is recorded much later than it was made has none.
-func addCaptures(tx *gorm.DB, slugs []string, bySlug map[string][]proposed) error {
+// addCaptures adds the captures of the sources of reviews to their evidence, in the order of the
+// sources. A review that is recorded much later than it was made has none.
+func addCaptures(tx *gorm.DB, records []proposed) error {
 	sources := map[*proposed][]string{}
 	var urls []string
-	for _, slug := range slugs {
-		for i := range bySlug[slug] {
-			p := &bySlug[slug][i]
-			if p.CheckType != api.FactualReview || p.CheckedAt < p.earliestCapture() {
-				continue
-			}
-			var own []string
-			if err := json.Unmarshal([]byte(p.SourceURLs), &own); err != nil {
-				return err
-			}
-			sources[p], urls = own, append(urls, own...)
+	for i := range records {
+		p := &records[i]
+		if p.CheckType != api.FactualReview || p.CheckedAt < p.earliestCapture() {
+			continue
 		}
+		var own []string
+		if err := json.Unmarshal([]byte(p.SourceURLs), &own); err != nil {
+			return err
+		}
+		sources[p], urls = own, append(urls, own...)
 	}
 	slices.Sort(urls)
 	read := make(map[string]pageRow)
@@ -187,8 +183,26 @@ func (s *Store) Readings(ctx context.Context, quotes []api.Quote) ([]api.QuoteRe
 
 func readingsOf(tx *gorm.DB, quotes []api.Quote) ([]api.QuoteReading, error) {
 	readings := []api.QuoteReading{}
+	err := eachQuote(tx, quotes, func(r api.QuoteReading, page pageRow, text *string) {
+		switch {
+		case page.URL == "":
+			return
+		case page.Note == "" && text != nil:
+			r.Finding, r.Moved = pagetext.Find(*text, r.Quote)
+		case page.Outcome == api.OutcomeClosed:
+			r.Finding = api.QuoteMissing
+		}
+		r.ReadAt = database.FromMicros(page.ReadAt)
+		readings = append(readings, r)
+	})
+	return readings, err
+}
+
+// eachQuote calls use for each quote, with a finding to complete, its page, which has no URL if it
+// was never read, and the latest text of the page, if there is one.
+func eachQuote(tx *gorm.DB, quotes []api.Quote, use func(r api.QuoteReading, page pageRow, text *string)) error {
 	if len(quotes) == 0 {
-		return readings, nil
+		return nil
 	}
 	var urls []string
 	for _, q := range quotes {
@@ -196,44 +210,30 @@ func readingsOf(tx *gorm.DB, quotes []api.Quote) ([]api.QuoteReading, error) {
 	}
 	pages, texts, err := pagesOf(tx, urls)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, q := range quotes {
-		page, read := pages[q.SourceURL]
-		if !read {
-			continue
+		page := pages[q.SourceURL]
+		var text *string
+		if found, ok := texts[q.SourceURL]; ok {
+			text = &found
 		}
-		found := api.QuoteReading{Quote: q, Finding: api.QuoteUnknown, ReadAt: database.FromMicros(page.ReadAt),
-			Note: page.Note}
-		text, ok := texts[q.SourceURL]
-		switch {
-		case page.Note == "" && ok:
-			found.Finding, found.Moved = pagetext.Find(text, q)
-		case page.Outcome == api.OutcomeClosed:
-			found.Finding = api.QuoteMissing
-		}
-		readings = append(readings, found)
+		use(api.QuoteReading{Quote: q, Finding: api.QuoteUnknown, Note: page.Note}, page, text)
 	}
-	return readings, nil
+	return nil
 }
 
 // FindOnTexts returns the findings for the quotes on the stored texts of their pages, in the order
 // of the quotes.
 func (s *Store) FindOnTexts(ctx context.Context, quotes []api.Quote) ([]api.QuoteReading, error) {
-	var urls []string
-	for _, q := range quotes {
-		urls = append(urls, q.SourceURL)
-	}
-	pages, texts, err := pagesOf(s.db.WithContext(ctx), urls)
-	readings := make([]api.QuoteReading, len(quotes))
-	for i, q := range quotes {
-		page := pages[q.SourceURL]
-		readings[i] = api.QuoteReading{Quote: q, Finding: api.QuoteUnknown, Note: page.Note}
-		if text, ok := texts[q.SourceURL]; ok {
-			readings[i].ReadAt = database.FromMicros(page.TextAt)
-			readings[i].Finding, readings[i].Moved = pagetext.Find(text, q)
+	readings := []api.QuoteReading{}
+	err := eachQuote(s.db.WithContext(ctx), quotes, func(r api.QuoteReading, page pageRow, text *string) {
+		if text != nil {
+			r.ReadAt = database.FromMicros(page.TextAt)
+			r.Finding, r.Moved = pagetext.Find(*text, r.Quote)
 		}
-	}
+		readings = append(readings, r)
+	})
 	return readings, database.Outage(err)
 }
 
@@ -242,7 +242,7 @@ func (s *Store) FindOnTexts(ctx context.Context, quotes []api.Quote) ([]api.Quot
 // not among quotes.
 func (s *Store) Suggestions(ctx context.Context, slug string, quotes, missing []api.Quote) ([]api.Quote, error) {
 	tx := s.db.WithContext(ctx)
-	urls, _, err := recordPages(tx, slug)
+	_, urls, err := citationOf(tx, slug)
 	if err != nil {
 		return nil, database.Outage(err)
 	}
@@ -278,47 +278,6 @@ func (s *Store) Suggestions(ctx context.Context, slug string, quotes, missing []
 	return suggestions, nil
 }
 
-// recordPages returns the pages of a listing: its own, those of its latest review, and those of the
-// captures of its latest verified review, which it also returns.
-func recordPages(tx *gorm.DB, slug string) (urls []string, captures []api.Capture, err error) {
-	var listings []listingRow
-	if err := tx.Where("id = ?", slug).Find(&listings).Error; err != nil {
-		return nil, nil, err
-	}
-	for _, l := range listings {
-		if err := json.Unmarshal([]byte(l.Pages), &urls); err != nil {
-			return nil, nil, err
-		}
-	}
-	var reviews []struct{ Sources, Evidence *string }
-	err = tx.Raw(`SELECT r.source_urls AS sources, v.evidence FROM summaries s
-		LEFT JOIN verification_events r ON r.id = s.latest_review
-		LEFT JOIN verification_events v ON v.id = s.latest_verified WHERE s.slug = ?`, slug).Scan(&reviews).Error
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, r := range reviews {
-		if r.Sources != nil {
-			var sources []string
-			if err := json.Unmarshal([]byte(*r.Sources), &sources); err != nil {
-				return nil, nil, err
-			}
-			urls = append(urls, sources...)
-		}
-		if r.Evidence != nil {
-			evidence, err := event.PrivateOf(*r.Evidence)
-			if err != nil {
-				return nil, nil, err
-			}
-			captures = cmp.Or(evidence, &api.Evidence{}).Captures
-		}
-	}
-	for _, c := range captures {
-		urls = append(urls, c.SourceURL)
-	}
-	return unique(urls), captures, nil
-}
-
 // unique returns the values without repetitions, in their order.
 func unique(values []string) (kept []string) {
 	seen := map[string]bool{}
@@ -335,7 +294,7 @@ func unique(values []string) (kept []string) {
 // review.
 func (s *Store) PageTexts(ctx context.Context, slug string) (api.PageTexts, error) {
 	tx := s.db.WithContext(ctx)
-	urls, captures, err := recordPages(tx, slug)
+	cited, urls, err := citationOf(tx, slug)
 	if err != nil {
 		return api.PageTexts{}, database.Outage(err)
 	}
@@ -345,7 +304,7 @@ func (s *Store) PageTexts(ctx context.Context, slug string) (api.PageTexts, erro
 	}
 	reviewed := map[string]api.Capture{}
 	var hashes []string
-	for _, c := range captures {
+	for _, c := range cited.captures {
 		reviewed[c.SourceURL] = c
 		hashes = append(hashes, c.SHA256)
 	}

@@ -16,7 +16,6 @@ import (
 	"opportunity.internal/pkg/eventfile"
 	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/history/internal/event"
 	"opportunity.internal/services/history/internal/store"
 )
 
@@ -109,51 +108,6 @@ func TestPagesToRead(t *testing.T) {
 		s.list(t, 4, "candidate", true, "https://oak.works/apply", "https://oak.works")
 		s.read(t, recorded, "https://oak.works", api.OutcomeReachable, "text")
 		require.Equal(t, map[string]time.Time{faqPage: recorded}, pages())
-	})
-}
-
-func TestPagesFollowTheReviewBeforeAnUndoneOne(t *testing.T) {
-	onBoth(t, func(t *testing.T, s testStore) {
-		apply := "https://maple.works/apply"
-		s.list(t, 1, "a", true, apply)
-		s.read(t, recorded.Add(-time.Hour), payPage, api.OutcomeReachable, "The pay then.")
-		s.read(t, recorded.Add(-time.Hour), faqPage, api.OutcomeReachable, "The answers then.")
-		known := func() (cited []store.PageToRead, texts api.PageTexts, quotes []api.Quote) {
-			t.Helper()
-			cited, err := s.PagesToRead(t.Context())
-			require.NoError(t, err)
-			texts, err = s.PageTexts(t.Context(), "a")
-			require.NoError(t, err)
-			_, state, err := s.RecordHistory(t.Context(), "a", "")
-			require.NoError(t, err)
-			r, found, err := s.Record(t.Context(), state.LatestEvidence)
-			require.NoError(t, err)
-			require.True(t, found)
-			evidence, err := r.Private()
-			require.NoError(t, err)
-			return cited, texts, evidence.Quotes
-		}
-		s.appendLine(t, recorded, quoted("a", recorded, api.Quote{SourceURL: payPage, Exact: "The pay"}))
-		cited, texts, quotes := known()
-
-		now := recorded.Add(time.Hour)
-		done, err := s.Review(t.Context(), now, event.Proposal{ReviewAppend: api.ReviewAppend{Actor: "ada"},
-			Line: quoted("a", now, api.Quote{SourceURL: faqPage, Exact: "The answers"})})
-		require.NoError(t, err)
-		changed, _, _ := known()
-		require.NotEqual(t, cited, changed)
-
-		undo := api.VerificationEvent{Slug: "a", CheckedAt: now.Add(time.Hour), CheckType: api.FactualReview,
-			Outcome: api.OutcomeNeedsReview, SourceURLs: []string{}}
-		_, err = s.Review(t.Context(), now.Add(time.Hour),
-			event.Proposal{ReviewAppend: api.ReviewAppend{Actor: "ada", Undoes: done.Record.ID}, Line: lines(undo)[0]})
-		require.NoError(t, err)
-		afterCited, afterTexts, afterQuotes := known()
-		require.Equal(t, cited, afterCited)
-		require.Equal(t, texts, afterTexts)
-		require.Equal(t, quotes, afterQuotes)
-		require.Len(t, s.events(t, "a"), 3)
-		s.intact(t)
 	})
 }
 
@@ -260,22 +214,6 @@ func TestReviewCapturesTextsOfTheLastDays(t *testing.T) {
 	})
 }
 
-func TestMovedQuoteHasItsNewSurroundings(t *testing.T) {
-	onBoth(t, func(t *testing.T, s testStore) {
-		s.list(t, 1, "a", true, "https://maple.works/apply", payPage)
-		s.read(t, recorded, payPage, api.OutcomeReachable, "New: we pay up to $20 per hour.")
-		old := api.Quote{Fact: "pay", SourceURL: payPage, Exact: "$20 per hour", Prefix: "We pay ", Suffix: "."}
-		two := api.Quote{Fact: "pay", SourceURL: payPage, Exact: "New"}
-		found, err := s.Readings(t.Context(), []api.Quote{old, two})
-		require.NoError(t, err)
-		require.Equal(t, []api.Finding{api.QuoteMoved, api.QuotePresent},
-			[]api.Finding{found[0].Finding, found[1].Finding}, "each quote of a page is looked for")
-		again, err := s.Readings(t.Context(), []api.Quote{*found[0].Moved})
-		require.NoError(t, err)
-		require.Equal(t, api.QuotePresent, again[0].Finding)
-	})
-}
-
 func TestQuotesAreFoundOnTextsOfAnyAge(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		s.read(t, recorded, payPage, api.OutcomeReachable, "We pay \"$20\" per hour.")
@@ -318,25 +256,6 @@ func TestNearestSentenceIsSuggestedForAMissingQuote(t *testing.T) {
 		require.Equal(t, []string{"Sellers earn $18 per hour."}, exact(other), "the fact has another quote")
 		require.Empty(t, exact(api.Quote{Fact: "pay", SourceURL: payPage, Exact: "Sellers earn $18 per hour."}),
 			"it is quoted already")
-	})
-}
-
-func TestSuggestionsSkipQuotedFacts(t *testing.T) {
-	onBoth(t, func(t *testing.T, s testStore) {
-		s.list(t, 1, "a", false, "https://maple.works/apply", faqPage)
-		s.read(t, recorded, faqPage, api.OutcomeReachable, "No experience required. Contributors earn $15 per hour.")
-		facts := func(quotes ...api.Quote) (facts []string) {
-			t.Helper()
-			found, err := s.Suggestions(t.Context(), "a", quotes, nil)
-			require.NoError(t, err)
-			for _, q := range found {
-				require.Equal(t, faqPage, q.SourceURL)
-				facts = append(facts, q.Fact)
-			}
-			return facts
-		}
-		require.Contains(t, facts(), "pay")
-		require.NotContains(t, facts(api.Quote{Fact: "pay"}), "pay")
 	})
 }
 

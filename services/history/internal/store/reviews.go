@@ -53,8 +53,8 @@ func (s *Store) Review(ctx context.Context, now time.Time, p event.Proposal) (do
 		var appended []event.Record
 		if p.SecondOpinionOf != "" {
 			done, appended, err = secondOpinion(tx, now, p, next)
-		} else if done, appended, err = appendReview(tx, now, p, next); err == nil {
-			err = drawOpinions(tx, appended)
+		} else {
+			done, appended, err = appendReview(tx, now, p, next)
 		}
 		return next + int64(len(appended)), err
 	})
@@ -73,15 +73,14 @@ func appendReview(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (don
 		return done, nil, err
 	}
 	r.evidence.Undoes, r.evidence.Opened = p.Undoes, p.Opened
-	reviews := []proposed{r}
-	appended, duplicates, unseen, err := appendTo(tx, []string{r.Slug}, map[string][]proposed{r.Slug: reviews}, next)
+	appended, duplicates, unseen, err := appendTo(tx, []proposed{r}, next)
 	if err != nil {
 		return done, nil, err
 	}
 	if len(unseen) > 0 {
 		return done, nil, &event.UnseenError{Events: unseen}
 	}
-	done, err = reviewed(tx.Where("slug = ? AND content_hash = ?", r.Slug, reviews[0].ContentHash))
+	done, err = reviewed(tx.Where("slug = ? AND content_hash = ?", r.Slug, r.ContentHash))
 	done.Duplicate = duplicates > 0
 	return done, appended, err
 }

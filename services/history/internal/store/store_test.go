@@ -264,19 +264,22 @@ func TestOutageIsReportedAsUnavailable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := unavailable(t)
-			_, _, err := s.History(t.Context(), "a", 0, 1)
-			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
-			_, err = s.Summaries(t.Context(), 0, 1)
-			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
-			_, err = store.NewListings(s.db).Cursor(t.Context())
-			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
-			_, err = s.UnknownListings(t.Context(), []string{"a"})
-			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
-			require.Equal(t, problem.ServiceUnavailable,
-				problem.Of(store.NewListings(s.db).Save(t.Context(), feed.Cursor{}, []api.ListingState{{ID: "a"}},
-					feed.Cursor{})).Code)
-			_, _, err = s.Append(t.Context(), "ada", recorded, fileOf(lines(review("a", 1, ""))))
-			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
+			copied := store.NewListings(s.db)
+			for name, call := range map[string]func() error{
+				"history":   func() error { _, _, err := s.History(t.Context(), "a", 0, 1); return err },
+				"summaries": func() error { _, err := s.Summaries(t.Context(), 0, 1); return err },
+				"cursor":    func() error { _, err := copied.Cursor(t.Context()); return err },
+				"listings":  func() error { _, err := s.UnknownListings(t.Context(), []string{"a"}); return err },
+				"save": func() error {
+					return copied.Save(t.Context(), feed.Cursor{}, []api.ListingState{{ID: "a"}}, feed.Cursor{})
+				},
+				"append": func() error {
+					_, _, err := s.Append(t.Context(), "ada", recorded, fileOf(lines(review("a", 1, ""))))
+					return err
+				},
+			} {
+				require.Equal(t, problem.ServiceUnavailable, problem.Of(call()).Code, name)
+			}
 		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/history/internal/event"
 )
 
@@ -57,36 +57,23 @@ func BenchmarkVerify(b *testing.B) {
 // insertHistory inserts events without the cost of appends, and derives the summaries.
 func (s testStore) insertHistory(b *testing.B, listings, each int) {
 	b.Helper()
-	const columns = "sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note, actor, " +
-		"recorded_at, content_hash, evidence"
-	require.NoError(b, s.db.WithContext(b.Context()).Transaction(func(tx *gorm.DB) error {
-		var values []any
-		flush := func() {
-			rows := strings.TrimSuffix(strings.Repeat("("+strings.TrimSuffix(strings.Repeat("?,", 13), ",")+"),",
-				len(values)/13), ",")
-			require.NoError(b, tx.Exec("INSERT INTO verification_events ("+columns+") VALUES "+rows, values...).Error)
-			values = values[:0]
+	var records []event.Record
+	for n := range listings * each {
+		slug, i := fmt.Sprintf("listing-%06d", n%listings), n/listings
+		e := link(slug, i*24, api.OutcomeReachable)
+		if i%10 == 0 {
+			e = apitest.Verified(slug, e.CheckedAt)
 		}
-		for n := range listings * each {
-			slug, i := fmt.Sprintf("listing-%06d", n%listings), n/listings
-			e := link(slug, i*24, api.OutcomeReachable)
-			if i%10 == 0 {
-				e = apitest.Verified(slug, e.CheckedAt)
-			}
-			r, err := event.New(e)
-			require.NoError(b, err)
-			r.Sequence, r.ID, r.Actor, r.RecordedAt = int64(n+1), uuid.NewString(), "link-checker",
-				e.CheckedAt.UnixMicro()
-			require.NoError(b, r.Attach(api.Evidence{}))
-			values = append(values, r.Sequence, r.ID, r.Slug, r.CheckedAt, r.CheckType, r.Outcome, r.SourceURLs,
-				r.Facts, r.Note, r.Actor, r.RecordedAt,
-				r.ContentHash, r.Evidence)
-			if len(values) == 13*500 || n+1 == listings*each {
-				flush()
-			}
+		r, err := event.New(e)
+		require.NoError(b, err)
+		r.Sequence, r.ID, r.Actor, r.RecordedAt = int64(n+1), uuid.NewString(), "link-checker", e.CheckedAt.UnixMicro()
+		require.NoError(b, r.Attach(api.Evidence{}))
+		if records = append(records, r); len(records) == 5000 || n+1 == listings*each {
+			require.NoError(b, database.Insert(s.db.WithContext(b.Context()), records, ""))
+			records = records[:0]
 		}
-		return tx.Exec("UPDATE change_sequence SET value = ?", listings*each).Error
-	}))
+	}
+	require.NoError(b, s.db.Exec("UPDATE change_sequence SET value = ?", listings*each).Error)
 	require.NoError(b, s.db.Exec("ANALYZE").Error)
 	require.NoError(b, s.db.Transaction(func(tx *gorm.DB) error {
 		for n := range listings {

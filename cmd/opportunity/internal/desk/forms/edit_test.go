@@ -65,14 +65,18 @@ func line(t *testing.T, listing json.RawMessage) listingfile.Line {
 	return file.Lines[0]
 }
 
+const bare = `{"id":"x","company":{"name":"X","website":"https://x.example"},"applicationUrl":"https://x.example",` +
+	`"category":"online","subcategory":null,"summary":"S","overview":"","startingCost":"","workModel":"","publishedAt":null,"sources":[]}`
+
 func TestUntouchedFormChangesNothing(t *testing.T) {
 	for _, listing := range []string{
-		string(example()),
-		`{"id":"x","company":{"name":"X","website":"https://x.example"},"applicationUrl":"https://x.example","category":"online","subcategory":null,"summary":"S\r\nT","overview":"","startingCost":"two\nlines","workModel":" spaces ","publishedAt":null,"sources":[],"visibility":"private"}`,
-		`{"id":"x","company":{"name":"X","website":"https://x.example"},"applicationUrl":"https://x.example","category":"online","subcategory":null,"summary":"S","overview":"","startingCost":"","workModel":"","publishedAt":null,"facts":{"countryEligibility":[],"remote":null,"degreeRequired":null,"experienceRequired":null,"flexibleSchedule":null,"pay":null,"languages":["a\nb"],"applicationStatus":"unknown","applicationUrl":null,"requirements":[],"riskIndicators":[]},"sources":[],"companyProfile":{"bio":null,"foundedYear":null,"experienceSources":[],"evidenceAssessment":null}}`,
+		string(example()), bare,
+		strings.NewReplacer(`"S"`, `"S\r\nT"`, `"startingCost":""`, `"startingCost":"two\nlines"`, `"workModel":""`,
+			`"workModel":" spaces "`, `"sources":[]`, `"sources":[],"visibility":"private"`).Replace(bare),
+		strings.Replace(bare, `"sources":[]`, `"sources":[],"facts":{"remote":null,"languages":["a\nb"]},"companyProfile":`+
+			`{"bio":null,"foundedYear":null,"experienceSources":[],"evidenceAssessment":null}`, 1),
 	} {
-		f := form(t, listing)
-		got, problems := parsed(t, input(f))
+		got, problems := parsed(t, input(form(t, listing)))
 		require.Empty(t, problems)
 		var before, after listingfile.Line // read without the rules of a file: a stored value can be older than they are
 		require.NoError(t, json.Unmarshal([]byte(listing), &before))
@@ -81,7 +85,7 @@ func TestUntouchedFormChangesNothing(t *testing.T) {
 	}
 }
 
-// Each field of the file format is on the form, has a label, and changes exactly its own value.
+// Each field of the form has a label and changes exactly its own value.
 func TestEachFieldCanBeEdited(t *testing.T) {
 	f := form(t, string(example()))
 	fields := 0
@@ -89,31 +93,22 @@ func TestEachFieldCanBeEdited(t *testing.T) {
 		fields++
 		require.NotEmpty(t, field.Label, field.Path)
 		require.NotEqual(t, field.Path, forms.LabelOf(field.Path))
-		v := input(f)
 		changed := "changed"
 		switch {
 		case len(field.Options) > 0:
-			for _, o := range field.Options {
-				if o.Value != field.Value() {
-					changed = o.Value
-				}
+			changed = field.Options[0].Value
+			if changed == field.Value() {
+				changed = field.Options[1].Value
 			}
-		case strings.Trim(field.Value(), "0123456789.") == "" && field.Value() != "":
+		case field.Kind == forms.Number:
 			changed = "2" + field.Value()
 		}
+		v := input(f)
 		v.Set(field.Path, changed)
 		got, problems := parsed(t, v)
-		if len(problems) > 0 { // a number that is empty in the example
-			changed = "7"
-			v.Set(field.Path, changed)
-			got, problems = parsed(t, v)
-		}
 		require.Empty(t, problems, field.Path)
-		var before, after any
-		require.NoError(t, json.Unmarshal([]byte(f.Base()), &before))
-		require.NoError(t, json.Unmarshal(got.Listing(), &after))
 		require.Contains(t, string(got.Listing()), changed, field.Path)
-		require.NotEqual(t, before, after, field.Path)
+		require.NotEqual(t, f.Base(), string(got.Listing()), field.Path)
 		v.Set(field.Path, field.Value())
 		again, _ := parsed(t, v)
 		require.Equal(t, line(t, example()), line(t, again.Listing()), field.Path)
@@ -149,7 +144,6 @@ func TestEntriesAreAddedAndRemoved(t *testing.T) {
 }
 
 func TestNewGroupsNeedNoOtherField(t *testing.T) {
-	const bare = `{"id":"x","company":{"name":"X","website":"https://x.example"},"applicationUrl":"https://x.example","category":"online","subcategory":null,"summary":"S","overview":"","startingCost":"","workModel":"","publishedAt":null,"sources":[]}`
 	v := input(form(t, bare))
 	v.Set("facts.remote", "true") // not on the form
 	v.Set("curation.notes", "Calls only.")

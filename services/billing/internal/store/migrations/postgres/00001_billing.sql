@@ -1,13 +1,6 @@
 -- Times are microseconds since 1970 UTC.
 
 -- +goose Up
--- A number is taken here before each request to the processor for a state. A state replaces only one with a smaller number.
-CREATE TABLE tickets (
-    id    integer PRIMARY KEY CHECK (id = 1),
-    value bigint  NOT NULL
-);
-INSERT INTO tickets VALUES (1, 0);
-
 -- What an account has paid for, for authquota. The row is created with the first event of an account; its lock makes the changes of
 -- one account follow each other.
 CREATE TABLE entitlements (
@@ -42,14 +35,15 @@ CREATE TABLE subscriptions (
     account    text   NOT NULL,
     customer   text   NOT NULL,
     state      text   NOT NULL,
-    asked      bigint NOT NULL, -- the ticket of the request for the state
+    asked      bigint NOT NULL, -- the number of the request for the state
     changed_at bigint NOT NULL
 );
 CREATE INDEX subscriptions_account ON subscriptions (account);
 CREATE INDEX subscriptions_customer ON subscriptions (customer);
 
 -- Changes of purchases and entitlements, to notice that the database was restored. authquota remembers the newest one.
--- Versions of entitlements are sequences of changes.
+-- Versions of entitlements are sequences of changes. Each request to the processor for a state takes a number here, too: a state
+-- replaces only one with a smaller number.
 CREATE TABLE change_sequence (
     id    integer PRIMARY KEY CHECK (id = 1),
     value bigint  NOT NULL
