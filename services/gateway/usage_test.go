@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,6 +65,19 @@ func TestEachCallIsSentOnce(t *testing.T) {
 	charged, _ := w.charged("acc_good")
 	require.Equal(t, 5+2, charged, "charged calls in Redis and in the usage batches")
 }
+
+// clock is a clock that tests set.
+type clock struct{ nanos atomic.Int64 }
+
+func newClock() *clock {
+	c := new(clock)
+	c.nanos.Store(time.Now().UnixNano())
+	return c
+}
+
+func (c *clock) now() time.Time             { return time.Unix(0, c.nanos.Load()) }
+func (c *clock) advance(d time.Duration)    { c.nanos.Add(int64(d)) }
+func (c *clock) config(cfg *gateway.Config) { cfg.Now, cfg.RedisNow = c.now, c.now }
 
 // Usage counts belong to the day to which the call was charged.
 func TestUsageDayIsChargedDay(t *testing.T) {

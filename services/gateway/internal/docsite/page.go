@@ -19,7 +19,7 @@ import (
 
 const siteName = "Opportunity Data API"
 
-// entry is what the menu and the lists for crawlers say about a page.
+// entry describes a page in the menu and in the lists for crawlers.
 type entry struct{ Group, Path, Title, Description string }
 
 type page struct {

@@ -270,7 +270,9 @@ func TestChargeIsRefundedOnce(t *testing.T) {
 	}{
 		{http.StatusOK, strings.NewReader("{}"), nil, "6"}, {http.StatusOK, broken{}, nil, "5"},
 		{http.StatusPaymentRequired, strings.NewReader("{}"), nil, "5"}, {http.StatusPaymentRequired, broken{}, nil, "5"},
-		{0, nil, context.Canceled, "5"}, // the client disconnected
+		{http.StatusBadRequest, strings.NewReader("{}"), nil, "5"},
+		{http.StatusInternalServerError, strings.NewReader("{}"), nil, "5"},
+		{0, nil, errors.New("no route"), "5"}, {0, nil, context.Canceled, "5"}, // the client disconnected
 	} {
 		e := newEdge(t)
 		counters := e.admits(t, principal, nil).Client()
