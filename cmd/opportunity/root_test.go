@@ -139,6 +139,10 @@ func TestExitCodes(t *testing.T) {
 			}
 		})
 	}
+	_, flag, _ := opportunity(t, "--version")
+	_, verb, _ := opportunity(t, "version")
+	require.Equal(t, verb, flag)
+	require.Contains(t, verb, telemetry.ReadBuild().Go)
 	_, out, _ := opportunity(t)
 	for _, s := range []string{"0  success", "1  failure", "2  usage error"} {
 		require.Contains(t, out, s)
@@ -261,11 +265,4 @@ func TestCompletion(t *testing.T) {
 		require.Equal(t, success, exit)
 		require.Contains(t, out, "opportunity", shell)
 	}
-}
-
-func TestVersionFlagAndVerbPrintTheSame(t *testing.T) {
-	_, flag, _ := opportunity(t, "--version")
-	_, verb, _ := opportunity(t, "version")
-	require.Equal(t, verb, flag)
-	require.Contains(t, verb, telemetry.ReadBuild().Go)
 }

@@ -96,15 +96,6 @@ func TestResponsesFollowTheSpecification(t *testing.T) {
 			a.Header.Get("Link"))
 		require.Empty(t, s.get(api.Commercial, "/api/v1/opportunities").Header.Get("Link"))
 	})
-	t.Run("meta has the time and the tier", func(t *testing.T) {
-		require.Equal(t, api.NewMeta(api.Developer, startTime), s.list(api.Developer, "/api/jobs").Meta)
-	})
-	t.Run("a page past the end is empty", func(t *testing.T) {
-		page := s.list(api.Commercial, "/api/jobs?page=1000000")
-		require.Equal(t, 60, page.Pagination.Total)
-		require.NotNil(t, page.Data)
-		require.Empty(t, page.Data)
-	})
 	t.Run("detail and list show the same record", func(t *testing.T) {
 		first := s.list(api.Commercial, "/api/jobs").Data[0]
 		a := s.get(api.Commercial, "/api/v1/opportunities/"+first.ID)

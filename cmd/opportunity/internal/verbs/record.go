@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -151,54 +152,40 @@ func (s *submission) read(cmd *cobra.Command, id string, sheet api.ReviewSheet) 
 	if s.given.SourceURLs == nil {
 		s.given.SourceURLs = []string{}
 	}
-	if s.file == "" && s.given.Facts != nil {
-		s.given.Evidence = s.keptQuotes(s.given.Facts.Facts, sheet)
+	if s.file != "" {
+		return problems, nil
 	}
-	if s.closed != "" {
-		if s.given.Evidence == nil {
-			s.given.Evidence = &api.GivenEvidence{Quotes: []api.Quote{}, Gone: []string{}, Unopened: []string{}}
-		}
-		s.given.Evidence.Closed = s.closed
+	kept := []api.Quote{}
+	if s.given.Facts != nil {
+		kept = append(kept, s.keptQuotes(s.given.Facts.Facts, sheet)...)
+	}
+	if len(kept) > 0 || s.closed != "" {
+		s.given.Evidence = &api.GivenEvidence{Quotes: kept, Gone: []string{}, Unopened: []string{}, Closed: s.closed}
 	}
 	return problems, nil
 }
 
 // keptQuotes returns the stored quotes of the facts that the review keeps, from the pages that it
-// used, or nil if there are none.
-func (s *submission) keptQuotes(facts api.Facts, sheet api.ReviewSheet) *api.GivenEvidence {
-	var kept []api.Quote
-	changed, used := forms.Differences(sheet.CurrentFacts(), facts),
-		append(facts.Cites(api.FactNames...), s.given.SourceURLs...)
-	for _, q := range sheet.CurrentQuotes() {
-		if facts.Knows(q.Fact) && !slices.Contains(changed, q.Fact) && slices.Contains(used, q.SourceURL) {
-			kept = append(kept, q)
-		}
-	}
-	if kept == nil {
-		return nil
-	}
-	return &api.GivenEvidence{Quotes: kept, Gone: []string{}, Unopened: []string{}}
+// used.
+func (s *submission) keptQuotes(facts api.Facts, sheet api.ReviewSheet) []api.Quote {
+	changed := forms.Differences(sheet.CurrentFacts(), facts)
+	used := append(facts.Cites(api.FactNames...), s.given.SourceURLs...)
+	return slices.DeleteFunc(sheet.CurrentQuotes(), func(q api.Quote) bool {
+		return !facts.Knows(q.Fact) || slices.Contains(changed, q.Fact) || !slices.Contains(used, q.SourceURL)
+	})
 }
 
 // confirmChanges prints the facts that the review changes and, without --yes, asks for
 // confirmation.
 func (s *submission) confirmChanges(cmd *cobra.Command, sheet api.ReviewSheet) error {
-	var text strings.Builder
-	before, after := forms.Values(sheet.CurrentFacts()), forms.Values(s.given.Facts.Facts)
-	for _, name := range api.FactNames {
-		if !bytes.Equal(before[name], after[name]) {
-			fmt.Fprintf(&text, "%s: %s -> %s\n", name, compact(before[name]), compact(after[name]))
-		}
-	}
-	if text.Len() == 0 {
-		text.WriteString("no fact changes\n")
-	}
+	changes := forms.Changes(sheet.CurrentFacts(), s.given.Facts.Facts)
+	text := cmp.Or(strings.Join(changes, "\n"), "no fact changes") + "\n"
 	if s.yes {
-		_, err := io.WriteString(cmd.ErrOrStderr(), text.String())
+		_, err := io.WriteString(cmd.ErrOrStderr(), text)
 		return err
 	}
 	return confirm(cmd.InOrStdin(), cmd.ErrOrStderr(),
-		text.String()+"The review will be appended, and can only be corrected by a later one.")
+		text+"The review will be appended, and can only be corrected by a later one.")
 }
 
 // changed returns a review with all facts as JSON after changes of the form NAME=VALUE. A value
@@ -227,10 +214,7 @@ func object(cmd *cobra.Command, file string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: give a file that holds the JSON object, or - for standard input", err)
 	}
 	var line bytes.Buffer
-	if err := json.Compact(&line, text); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	if line.Len() == 0 || line.Bytes()[0] != '{' {
+	if err := json.Compact(&line, text); err != nil || !bytes.HasPrefix(line.Bytes(), []byte("{")) {
 		return nil, fmt.Errorf("%s: must hold one JSON object", file)
 	}
 	return line.Bytes(), nil

@@ -169,12 +169,12 @@ func TestSetChangesSingleFactsAndSendsAll(t *testing.T) {
 	_, errs, err := verb(t, d.url, "", args...)
 	require.ErrorContains(t, err, "--yes")
 	require.Contains(t, errs,
-		"remote: true -> false\nlanguages: [\"English\"] -> [\"French\"]\napplicationStatus: \"unknown\" -> \"open\"\nThe review will be appended")
+		"Remote: Yes → No\nLanguages: English → French\nApplication status: unknown → Open\nThe review will be appended")
 	require.Empty(t, d.appended, "without confirmation")
 
 	out, errs, err := verb(t, d.url, "", append(args, "--yes")...)
 	require.NoError(t, err)
-	require.Contains(t, errs, "remote: true -> false")
+	require.Contains(t, errs, "Remote: Yes → No")
 	require.Equal(t, "appended 1, duplicates 0\n", out)
 	var sent struct{ Facts json.RawMessage }
 	require.NoError(t, json.Unmarshal([]byte(<-d.appended), &sent))

@@ -2,9 +2,6 @@ package checkpoint_test
 
 import (
 	"bytes"
-	"crypto/ed25519"
-	"encoding/base64"
-	"encoding/hex"
 	"strings"
 	"testing"
 
@@ -32,22 +29,8 @@ func TestSignedCheckpointMatchesDocumentedLayout(t *testing.T) {
 	k := keys(t, seeds[:1], nil)
 	signed, err := k.Sign(example)
 	require.NoError(t, err)
-	text, signature, ok := strings.Cut(signed, "\n\n")
-	require.True(t, ok)
-	text += "\n"
-	require.Equal(t, "api.example/opportunity-history\n1284\nBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=\n", text)
-
-	name, rest, _ := strings.Cut(k.Public(example.Origin)[0], "+")
-	id, encoded, _ := strings.Cut(rest, "+")
-	require.Equal(t, example.Origin, name)
-	public, err := base64.StdEncoding.DecodeString(encoded)
-	require.NoError(t, err)
-	require.Equal(t, byte(1), public[0])
-	raw, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(strings.TrimPrefix(signature, "— "+name+" "), "\n"))
-	require.NoError(t, err)
-	require.Equal(t, id, hex.EncodeToString(raw[:4]))
-	require.True(t, ed25519.Verify(public[1:], []byte(text), raw[4:]))
-
+	require.Regexp(t, `^api.example/opportunity-history\n1284\nBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=\n`+
+		`\n— api.example/opportunity-history [A-Za-z0-9+/]+={0,2}\n$`, signed)
 	again, err := k.Open(signed)
 	require.NoError(t, err)
 	require.Equal(t, example, again.Checkpoint)
