@@ -91,6 +91,7 @@ func parseSentinel(u *url.URL) (*redis.UniversalOptions, error) {
 	return o, nil
 }
 
+// plaintext reports whether the options use other machines without TLS.
 func plaintext(o *redis.UniversalOptions) bool {
 	return o.TLSConfig == nil && slices.ContainsFunc(o.Addrs, func(address string) bool {
 		host, _, err := net.SplitHostPort(address)

@@ -1,9 +1,7 @@
 package authquota_test
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"syscall"
 	"testing"
@@ -13,10 +11,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/peer"
-	"opportunity.internal/pkg/service/servicetest"
-	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/testkit"
@@ -28,12 +22,12 @@ import (
 func BenchmarkPages(b *testing.B) {
 	for _, name := range []string{"postgres", "sqlite"} {
 		b.Run(name, func(b *testing.B) {
-			base, secret := busyService(b, name)
+			visitor := busyService(b, name)
 			for _, path := range []string{"/account", "/account/usage", "/account/usage?days=90", "/account/usage.csv"} {
 				b.Run(path[1:], func(b *testing.B) {
 					before := processorTime(b)
 					for b.Loop() {
-						ask(b, base+path, secret)
+						require.Equal(b, http.StatusOK, visitor.Get(path).Status)
 					}
 					b.ReportMetric(b.Elapsed().Seconds()/float64(b.N), "s/page")
 					b.ReportMetric((processorTime(b)-before).Seconds()/float64(b.N), "cpu-s/page") // more stable on a busy machine
@@ -51,49 +45,16 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-func ask(b *testing.B, url, secret string) {
+// busyService runs the service on a filled database and returns a browser with a session.
+func busyService(b *testing.B, dialect string) *testkit.Browser {
 	b.Helper()
-	req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, url, nil)
-	require.NoError(b, err)
-	req.Header.Set("Authorization", "Bearer "+servicetest.Token(peer.Gateway))
-	req.AddCookie(&http.Cookie{Name: "__Host-session", Value: secret})
-	resp, err := http.DefaultTransport.RoundTrip(req)
-	require.NoError(b, err)
-	defer resp.Body.Close()
-	require.Equal(b, http.StatusOK, resp.StatusCode)
-	_, err = io.Copy(io.Discard, resp.Body)
-	require.NoError(b, err)
-}
-
-// busyService runs the service on a filled database and returns its address and the secret of a
-// session.
-func busyService(b *testing.B, dialect string) (base, secret string) {
-	b.Helper()
-	newStores := map[string]func(testing.TB) *sitekit.Stores{
+	s := map[string]func(testing.TB) *sitekit.Stores{
 		"postgres": sitekit.ProductionStores, "sqlite": sitekit.LocalStores,
-	}[dialect]
-	s := newStores(b)
-	secret = fill(b, testkit.Open(b, s.Database, time.Now))
-	cfg := s.Config()
-	cfg.Server.Listener, cfg.Server.OperationsListener = servicetest.Listen(b), servicetest.Listen(b)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- authquota.Run(ctx, cfg) }()
-	b.Cleanup(func() {
-		cancel()
-		require.NoError(b, <-done)
-		http.DefaultClient.CloseIdleConnections()
-	})
-	base = "http://" + cfg.Server.Listener.Addr().String()
-	storetest.Eventually(b, "ready", func() bool {
-		resp, err := http.Get(base + "/readyz")
-		if err != nil {
-			return false
-		}
-		defer resp.Body.Close()
-		return resp.StatusCode == http.StatusOK
-	})
-	return base, secret
+	}[dialect](b)
+	secret := fill(b, testkit.Open(b, s.Database, time.Now))
+	visitor := testkit.VisitURL(b, s.Serve(b).URL)
+	visitor.Cookies["__Host-session"] = secret
+	return visitor
 }
 
 // fill writes 15,000 keys: those of the signed-in account, and every third one of a hundred others.

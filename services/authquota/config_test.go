@@ -51,7 +51,7 @@ func TestVerbs(t *testing.T) {
 		require.NoError(t, authquota.Main(ctx, onlyDatabase, []string{"migrate"}), "migrating needs no other secret")
 		require.NoError(t, authquota.Main(ctx, onlyDatabase, []string{"migrate"}), "twice is once")
 		check := func(changes map[string]string) error {
-			set := map[string]string{"OPPORTUNITY_SMTP_URL": "file://" + t.TempDir()}
+			set := map[string]string{"OPPORTUNITY_SMTP_URL": "file://" + t.TempDir() + "/new/directory"}
 			maps.Copy(set, changes)
 			return authquota.Main(ctx, environment(s, set), []string{"check"})
 		}

@@ -39,18 +39,6 @@ func used(t *testing.T, s *sitekit.Stores) int {
 	return n
 }
 
-func TestTheLastCallsAreCopiedAtShutdown(t *testing.T) {
-	onStores(t, func(t *testing.T, s *sitekit.Stores) {
-		svc, _ := startAt(t, s, begin)
-		charge(t, s, map[string]int{ann: 1})
-		storetest.Eventually(t, "copied", func() bool { return used(t, s) == 1 })
-		charge(t, s, map[string]int{ann: 42})
-		svc.Stop()
-		s.Flush()
-		require.Equal(t, 42, used(t, s))
-	})
-}
-
 // The ledger resumes automatically after an outage; meanwhile a metric shows its age.
 func TestLedgerResumesAfterRedisOutage(t *testing.T) {
 	onStores(t, func(t *testing.T, s *sitekit.Stores) {
@@ -65,6 +53,10 @@ func TestLedgerResumesAfterRedisOutage(t *testing.T) {
 		storetest.Eventually(t, "copied", func() bool { return used(t, s) == 4 })
 		storetest.Eventually(t, "its end is logged", logs("background loop recovered"))
 		require.Contains(t, svc.Metrics(), "authquota_ledger_lag_seconds")
+		charge(t, s, map[string]int{ann: 42})
+		svc.Stop()
+		s.Flush()
+		require.Equal(t, 42, used(t, s), "the last calls are copied at shutdown")
 	})
 }
 

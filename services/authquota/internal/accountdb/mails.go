@@ -128,12 +128,8 @@ func (db *DB) DeleteMail(ctx context.Context, id string) error {
 func (db *DB) PendingMails(ctx context.Context) (n int, oldest time.Time, err error) {
 	var waiting struct {
 		Mails  int
-		Oldest int64
+		Oldest time.Time `gorm:"serializer:column"`
 	}
-	err = db.WithContext(ctx).Model(&mailRow{}).
-		Select("count(*) AS mails, coalesce(min(created_at), 0) AS oldest").Scan(&waiting).Error
-	if waiting.Mails > 0 {
-		oldest = database.FromMicros(waiting.Oldest)
-	}
-	return waiting.Mails, oldest, database.Outage(err)
+	err = db.WithContext(ctx).Model(&mailRow{}).Select("count(*) AS mails, min(created_at) AS oldest").Scan(&waiting).Error
+	return waiting.Mails, waiting.Oldest, database.Outage(err)
 }

@@ -174,8 +174,10 @@ type result struct {
 	api.ExplorerResult
 
 	Target   string
-	Programs []apidoc.Program
+	Programs []apidoc.Program // of the SDKs, too, if they can send the call
 	Public   string
+
+	Limit, Before, Remaining int // of the day's quota; -1 if the response does not state it
 }
 
 // explorerResult shows the result of a call, which the gateway sends, below its form.
@@ -194,7 +196,11 @@ func (p *Pages) explorerResult(v *Visit) (pages.View, error) {
 	}
 	programs, err := call.Programs()
 	data := shown.Data.(explorer) //nolint:forcetypeassert // set by fill
-	data.Result = &result{received, call.Target(), programs, p.PublicURL}
+	limit, left := number(received, "X-RateLimit-Limit"), number(received, "X-RateLimit-Remaining")
+	data.Result = &result{received, call.Target(), programs, p.PublicURL, limit, left, left}
+	if received.Charged {
+		data.Result.Before++
+	}
 	shown.Data, shown.Errors = data, nil
 	return shown, err
 }
@@ -210,22 +216,7 @@ func (r result) Tone() string {
 	return "bad"
 }
 
-// Remaining returns the remaining quota of the day after the call, or -1 if the response does not
-// state it.
-func (r result) Remaining() int { return r.number("X-RateLimit-Remaining") }
-
-// Before returns the remaining quota of the day before the call.
-func (r result) Before() int {
-	if r.Charged {
-		return r.Remaining() + 1
-	}
-	return r.Remaining()
-}
-
-// Limit returns the quota of a day.
-func (r result) Limit() int { return r.number("X-RateLimit-Limit") }
-
-func (r result) number(header string) int {
+func number(r api.ExplorerResult, header string) int {
 	n, err := strconv.Atoi(r.Value(header))
 	if err != nil {
 		return -1
@@ -256,6 +247,3 @@ func (r result) Text() string {
 	}
 	return indented.String()
 }
-
-// SDKs reports whether the SDKs can send the call.
-func (r result) SDKs() bool { return len(r.Programs) > 1 }

@@ -1,8 +1,6 @@
 package accountpages
 
 import (
-	"strings"
-
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
@@ -54,7 +52,8 @@ func (p *Pages) requestKey(v *Visit) (pages.View, error) {
 		again = again.Wrong("name", badName(filled.Name, err))
 	}
 	if wanted.UseCase, err = keys.UseCase(filled.UseCase); err != nil {
-		again = again.Wrong("useCase", badUseCase(filled.UseCase, err))
+		again = again.Wrong("useCase",
+			badText("The use case", filled.UseCase, "Tell us what you will use the data for.", err))
 	}
 	accepted, missing := p.acceptance(v)
 	if missing != "" {
@@ -82,13 +81,6 @@ func (p *Pages) requestKey(v *Visit) (pages.View, error) {
 	return pages.View{
 		Redirect: keysPath, Notice: "Your request was sent. You get an email when it is approved or declined.",
 	}, nil
-}
-
-func badUseCase(useCase string, err error) string {
-	if strings.TrimSpace(useCase) == "" {
-		return "Tell us what you will use the data for."
-	}
-	return labeled("The use case", err)
 }
 
 func collectPath(request string) string { return "/account/keys/requests/" + request + "/collect" }

@@ -149,19 +149,21 @@ func (p *Pages) renameKey(v *Visit) (pages.View, error) {
 	return pages.View{Redirect: "/account/keys/" + k.ID, Notice: "The key was renamed."}, err
 }
 
+// badName explains why a key name was rejected.
 func badName(name string, err error) string {
-	if strings.TrimSpace(name) == "" {
-		return fmt.Sprintf("Enter a name of at most %d characters.", keys.MaxName)
-	}
-	return labeled("The name", err)
+	return badText("The name", name, fmt.Sprintf("Enter a name of at most %d characters.", keys.MaxName), err)
 }
 
-// labeled returns the message of an error, with the label of the field instead of its path.
-func labeled(label string, err error) string {
-	if wrong := problem.Of(err); wrong.Code == problem.InvalidParameter && wrong.Path != "" {
+// badText explains why a text was rejected, with the label of its field instead of its path.
+func badText(label, given, ifEmpty string, err error) string {
+	wrong := problem.Of(err)
+	switch {
+	case strings.TrimSpace(given) == "":
+		return ifEmpty
+	case wrong.Code == problem.InvalidParameter && wrong.Path != "":
 		return label + " " + wrong.Message + "."
 	}
-	return problem.Of(err).Text()
+	return wrong.Text()
 }
 
 func (p *Pages) askRevoke(v *Visit) (pages.View, error) {

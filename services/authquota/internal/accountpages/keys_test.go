@@ -297,6 +297,20 @@ func TestKeysOfOthersAreNotFound(t *testing.T) {
 	bob.Get("/account/keys").Shows(http.StatusOK, "0 of 5 keys in use")
 }
 
+func TestPagesAndMailsNameTheOperatorsAddress(t *testing.T) {
+	for contact, address := range map[string]string{
+		"help@api.example":                 "mailto:help@api.example",
+		"https://api.example/help?a=1&b=2": "https://api.example/help?a=1&amp;b=2",
+	} {
+		s, b := person(t, func(c *authquota.Config) { c.Contact = contact })
+		s.TakePosted(t)
+		s.Suspend(b.Account, "unpaid")
+		require.Contains(t, b.Get("/account").Body, `the operator of the service (<a href="`+address+`">`)
+		require.Contains(t, strings.Join(strings.Fields(s.TakeMails(t)[0].Text), " "),
+			"the operator of the service ("+contact+")")
+	}
+}
+
 func TestASuspendedAccountSeesItsKeysAndRevokesThem(t *testing.T) {
 	s, b := person(t)
 	_, id := s.Obtain(b, "Mine", "1")

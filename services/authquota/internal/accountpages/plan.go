@@ -33,8 +33,6 @@ func (p *Pages) plan(v *Visit) (pages.View, error) {
 		o := plan.OfferOf(t.Tier, p.Tiers)
 		o.Current = t.Tier == v.Person.Tier
 		shown.Offers = append(shown.Offers, o)
-	}
-	for _, o := range shown.Offers {
 		_, bought := api.PlanOf(o.Tier)
 		switch {
 		case o.Current:

@@ -148,8 +148,8 @@ type logView struct {
 }
 
 type loggedDay struct {
-	Day, Title string
-	Requests   []keyusage.Request
+	Day      time.Time
+	Requests []keyusage.Request
 }
 
 type logKey struct{ ID, Title string }
@@ -180,9 +180,9 @@ func (p *Pages) latestRequests(v *Visit) (pages.View, error) {
 
 func byDay(requests []keyusage.Request) (days []loggedDay) {
 	for _, r := range requests {
-		day := r.At.UTC().Format(time.DateOnly)
-		if len(days) == 0 || days[len(days)-1].Day != day {
-			days = append(days, loggedDay{Day: day, Title: r.At.UTC().Format("2 January 2006")})
+		day := r.At.UTC().Truncate(24 * time.Hour)
+		if len(days) == 0 || !days[len(days)-1].Day.Equal(day) {
+			days = append(days, loggedDay{Day: day})
 		}
 		last := &days[len(days)-1]
 		last.Requests = append(last.Requests, r)
@@ -208,10 +208,7 @@ func requestsURL(f keyusage.RequestFilter, after string) string {
 			query.Set(name, value)
 		}
 	}
-	if len(query) == 0 {
-		return requestsPath
-	}
-	return requestsPath + "?" + query.Encode()
+	return strings.TrimSuffix(requestsPath+"?"+query.Encode(), "?")
 }
 
 const noticesPath = "/account/notices"

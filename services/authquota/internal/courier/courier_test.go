@@ -26,6 +26,7 @@ import (
 
 const (
 	withLogin = "smtp://ada:pass%20word%2F1@HOST"
+	withTLS   = "smtps://ada:pass%20word%2F1@HOST"
 	to        = "ada.lovelace@example.org"
 	private   = "https://api.example/account/confirm?token=known-to-one-reader"
 )
@@ -108,13 +109,16 @@ func TestMailsAreSent(t *testing.T) {
 		user   string
 	}{
 		"STARTTLS":           {testkit.SMTPKind{}, withLogin, true, "ada"},
-		"TLS from the start": {testkit.SMTPKind{Implicit: true}, "smtps://ada:pass%20word%2F1@HOST", true, "ada"},
+		"TLS from the start": {testkit.SMTPKind{Implicit: true}, withTLS, true, "ada"},
 		"without a login":    {testkit.SMTPKind{NoLogin: true}, "smtp://HOST", true, ""},
 		"without TLS":        {testkit.SMTPKind{Plain: true, NoLogin: true}, "smtp://HOST?starttls=off", false, ""},
 		"within the machine": {testkit.SMTPKind{Plain: true}, withLogin + "?starttls=off", false, "ada"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := start(t, c.kind, c.url)
+			require.NoError(t, o.courier.Check(t.Context()))
+			require.Equal(t, c.user != "", o.server.Logins() == 1)
+			require.Empty(t, o.server.Deliveries())
 			o.deliver()
 			require.Len(t, o.server.Deliveries(), 1)
 			got := o.server.Deliveries()[0]
@@ -131,78 +135,43 @@ func TestMailsAreSent(t *testing.T) {
 	}
 }
 
-// Mails and passwords are sent only over TLS, to a server with a valid certificate.
+// Mails and passwords are sent only over TLS, to a server with a valid certificate. The check logs
+// in, and sends nothing.
 func TestMailsAreSentToTheRightServerOnly(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	unknown := x509.NewCertPool()
 	for name, c := range map[string]struct {
 		kind   testkit.SMTPKind
 		url    string
 		roots  []*x509.CertPool
-		logins int
+		logins int // by the check
+		fault  string
 	}{
-		"no STARTTLS":       {testkit.SMTPKind{Plain: true}, withLogin, nil, 0},
-		"unknown authority": {testkit.SMTPKind{}, withLogin, []*x509.CertPool{unknown}, 0},
-		"unknown authority, from TLS": {testkit.SMTPKind{Implicit: true}, "smtps://ada:pass%20word%2F1@HOST",
-			[]*x509.CertPool{unknown}, 0},
-		"wrong password":              {testkit.SMTPKind{}, "smtp://ada:guess@HOST", nil, 1},
-		"no login where one is meant": {testkit.SMTPKind{NoLogin: true}, withLogin, nil, 0},
+		"no STARTTLS":                 {testkit.SMTPKind{Plain: true}, withLogin, nil, 0, "STARTTLS"},
+		"unknown authority":           {testkit.SMTPKind{}, withLogin, []*x509.CertPool{unknown}, 0, "certificate"},
+		"unknown authority, from TLS": {testkit.SMTPKind{Implicit: true}, withTLS, []*x509.CertPool{unknown}, 0, "certificate"},
+		"wrong password":              {testkit.SMTPKind{}, "smtp://ada:guess@HOST", nil, 1, "rejected with 535"},
+		"no login where one is meant": {testkit.SMTPKind{NoLogin: true}, withLogin, nil, 0, "AUTH"},
+		"closed port":                 {testkit.SMTPKind{}, "smtp://ada:guess@127.0.0.1:1", nil, 0, "mail server 127.0.0.1:1: "},
+		"no directory":                {testkit.SMTPKind{}, "file://" + file, nil, 0, "mail directory: mkdir " + file},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := start(t, c.kind, c.url, c.roots...)
+			err := o.courier.Check(t.Context())
+			require.ErrorContains(t, err, c.fault)
+			require.ErrorContains(t, err, "OPPORTUNITY_SMTP_URL")
+			require.NotContains(t, err.Error(), "guess")
+			require.Equal(t, err.Error(), o.courier.Fault())
+			require.Equal(t, c.logins, o.server.Logins())
 			o.deliver()
 			require.Contains(t, o.log.String(), "mail not sent, will retry")
 			require.Contains(t, o.log.String(), "to=a…@example.org")
 			require.Empty(t, o.server.Deliveries())
 			require.False(t, o.gone())
-			require.Equal(t, c.logins, o.server.Logins())
+			require.Equal(t, 2*c.logins, o.server.Logins())
 		})
 	}
-}
-
-func TestCheckLogsInWithoutSending(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	for name, c := range map[string]struct {
-		kind  testkit.SMTPKind
-		url   string
-		fault string // empty: none
-	}{
-		"STARTTLS and a login":    {testkit.SMTPKind{}, withLogin, ""},
-		"TLS from the start":      {testkit.SMTPKind{Implicit: true}, "smtps://ada:pass%20word%2F1@HOST", ""},
-		"without TLS and a login": {testkit.SMTPKind{Plain: true, NoLogin: true}, "smtp://HOST?starttls=off", ""},
-		"wrong password":          {testkit.SMTPKind{}, "smtp://ada:guess@HOST", "rejected with 535"},
-		"no STARTTLS":             {testkit.SMTPKind{Plain: true}, withLogin, "STARTTLS"},
-		"closed port":             {testkit.SMTPKind{}, "smtp://ada:guess@127.0.0.1:1", "mail server 127.0.0.1:1: "},
-		"new directory":           {testkit.SMTPKind{}, "file://" + filepath.Join(t.TempDir(), "a", "b"), ""},
-		"no directory":            {testkit.SMTPKind{}, "file://" + file, "mail directory: mkdir " + file},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := start(t, c.kind, c.url)
-			err := o.courier.Check(t.Context())
-			require.Empty(t, o.server.Deliveries())
-			require.Equal(t, strings.Contains(c.url, "ada:") && strings.Contains(c.url, "HOST") && c.fault != "STARTTLS",
-				o.server.Logins() == 1)
-			if c.fault == "" {
-				require.NoError(t, err)
-				require.Empty(t, o.courier.Fault())
-				return
-			}
-			require.ErrorContains(t, err, c.fault)
-			require.ErrorContains(t, err, "OPPORTUNITY_SMTP_URL")
-			require.NotContains(t, err.Error(), "guess")
-			require.Equal(t, err.Error(), o.courier.Fault())
-		})
-	}
-}
-
-func TestSentMailEndsTheFault(t *testing.T) {
-	o := start(t, testkit.SMTPKind{}, withLogin)
-	o.server.Reject("login", &smtp.SMTPError{Code: 454, Message: "later"})
-	require.Error(t, o.courier.Check(t.Context()))
-	require.NotEmpty(t, o.courier.Fault())
-	o.server.Reject("login", nil)
-	o.deliver()
-	require.Empty(t, o.courier.Fault())
 }
 
 func TestRejectedMails(t *testing.T) {
@@ -228,6 +197,7 @@ func TestRejectedMails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := start(t, testkit.SMTPKind{}, withLogin)
 			o.server.Reject(c.step, c.with)
+			require.Equal(t, c.step == "login", o.courier.Check(t.Context()) != nil)
 			o.deliver()
 			require.Contains(t, o.log.String(), fmt.Sprintf("rejected with %d", c.with.Code))
 			require.Equal(t, c.final, o.gone())
@@ -243,6 +213,7 @@ func TestRejectedMails(t *testing.T) {
 			o.deliver()
 			require.Len(t, o.server.Deliveries(), 1)
 			require.True(t, o.gone())
+			require.Empty(t, o.courier.Fault(), "a sent mail ends it")
 			o.metric("authquota_mails_sent_total", 1)
 		})
 	}

@@ -103,20 +103,13 @@ func TypedCode(code string) string {
 	}, norm.NFKC.String(code))
 }
 
-// digit returns the value of a decimal digit. Unicode has the ten digits of a script in order,
-// beginning at a multiple of ten in their range.
-func digit(r rune) rune {
-	for _, in := range unicode.Nd.R16 {
-		if r >= rune(in.Lo) && r <= rune(in.Hi) {
-			return (r - rune(in.Lo)) % 10
-		}
+// digit returns the value of a decimal digit. Unicode has the ten digits of a script in order, and
+// no other digit right before them.
+func digit(r rune) (value rune) {
+	for unicode.Is(unicode.Nd, r-value-1) {
+		value++
 	}
-	for _, in := range unicode.Nd.R32 {
-		if r >= rune(in.Lo) && r <= rune(in.Hi) { //nolint:gosec // a character
-			return (r - rune(in.Lo)) % 10 //nolint:gosec // a character
-		}
-	}
-	return 0
+	return value
 }
 
 // CodeStep returns the step for which code is valid at now, allowing one step of clock difference.

@@ -1,9 +1,9 @@
 package httpapi
 
 import (
+	"cmp"
 	"math"
 	"regexp"
-	"time"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
@@ -74,15 +74,12 @@ var actionLike = regexp.MustCompile(`^[a-z_]{1,40}(\.[a-z_]{0,40})?$`)
 // listAudit returns entries of the audit log. Reading the log is not recorded.
 func (a API) listAudit(c call) (any, error) {
 	search := people.AuditSearch{Account: c.query["account"], Action: c.query["action"], Actor: c.query["actor"]}
-	var err error
-	if search.Limit, err = c.query.Integer("limit", 1, api.MaxOperatorPageSize, auditPage); err == nil {
-		search.Before, err = c.query.Integer("before", 1, math.MaxInt, 0)
-	}
-	for name, at := range map[string]*time.Time{"since": &search.Since, "until": &search.Until} {
-		if err == nil {
-			*at, err = c.query.Time(name)
-		}
-	}
+	var errs [4]error
+	search.Limit, errs[0] = c.query.Integer("limit", 1, api.MaxOperatorPageSize, auditPage)
+	search.Before, errs[1] = c.query.Integer("before", 1, math.MaxInt, 0)
+	search.Since, errs[2] = c.query.Time("since")
+	search.Until, errs[3] = c.query.Time("until")
+	err := cmp.Or(errs[:]...)
 	switch {
 	case err != nil:
 	case search.Account != "" && accountdb.CheckID("account", search.Account) != nil:

@@ -58,8 +58,8 @@ type (
 	}
 )
 
-// Chart renders usage as inline SVG: one stacked bar per day, with a text alternative. The page
-// must also show the figures as a table.
+// Chart renders usage as inline SVG: one stacked bar per day, with a text alternative. There must be
+// at least one day. The page must also show the figures as a table.
 //
 // The chart scales to the width of the page. Horizontal measures are percentages, so bars shrink
 // with the page but text does not. Colors come from the page's style sheet, by the classes of the
@@ -72,7 +72,7 @@ func Chart(bars []Bar) (template.HTML, error) {
 	step := AxisStep(most)
 	highest := max(1, (most+step-1)/step) * step
 	y := func(calls int) measure { return measure(bottom - (bottom-top)*float64(calls)/float64(highest)) }
-	slot := barsWidth / float64(max(1, len(bars)))
+	slot := barsWidth / float64(len(bars))
 	shown := drawnChart{Title: title(bars), Description: DescribeBars(bars), Width: measure(slot * (1 - gap))}
 	for calls := 0; calls <= highest; calls += step {
 		shown.Lines = append(shown.Lines, mark{y(calls), strings.ReplaceAll(humanize.SI(float64(calls), ""), " ", "")})
@@ -113,17 +113,11 @@ func AxisStep(most int) int {
 }
 
 func formatDay(day string) string {
-	t, err := time.Parse(time.DateOnly, day)
-	if err != nil {
-		return day
-	}
+	t, _ := time.Parse(time.DateOnly, day) // made by Last
 	return t.Format("2 January 2006")
 }
 
 func title(bars []Bar) string {
-	if len(bars) == 0 {
-		return "Requests by day"
-	}
 	return fmt.Sprintf("Requests by day, %s to %s", formatDay(bars[0].Day), formatDay(bars[len(bars)-1].Day))
 }
 

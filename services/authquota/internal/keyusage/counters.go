@@ -195,9 +195,9 @@ func (c *Counters) restore(ctx context.Context, day string) (complete bool, err 
 	if err != nil {
 		return false, err
 	}
-	moves, err := c.store.MovesOn(ctx, day) // after the counts, which may include any of them
-	if err != nil {
-		return false, err
+	var moves []Move // read after the counts, which may include any of them
+	if err := c.store.db.WithContext(ctx).Find(&moves, "day = ?", day).Error; err != nil {
+		return false, database.Outage(err)
 	}
 	args := []any{restored, counter.ServiceField, counter.DayTTL.Milliseconds()}
 	for _, m := range moves {
@@ -262,23 +262,6 @@ func MoveUsage(tx *accountdb.Tx, from, to string) error {
 	return err
 }
 
-// Moves returns the moves not yet applied in Redis, oldest day first, to one account, or all if to
-// is empty.
-func (s *Store) Moves(ctx context.Context, to string) (moves []Move, err error) {
-	q := s.db.WithContext(ctx).Where("moved_at IS NULL").Order("day, from_account")
-	if to != "" {
-		q = q.Where("to_account = ?", to)
-	}
-	err = q.Find(&moves).Error
-	return moves, database.Outage(err)
-}
-
-// MovesOn returns all moves of a day, applied in Redis or not.
-func (s *Store) MovesOn(ctx context.Context, day string) (moves []Move, err error) {
-	err = s.db.WithContext(ctx).Find(&moves, "day = ?", day).Error
-	return moves, database.Outage(err)
-}
-
 // MoveInterval is the time between calls of DeliverMoves for all accounts.
 const MoveInterval = 5 * time.Second
 
@@ -298,9 +281,11 @@ const MoveInterval = 5 * time.Second
 // The script also merges the windows of the last minute, so that connecting keys does not free
 // capacity. The ledger does not contain windows: a loss of Redis data empties all of them.
 func (c *Counters) DeliverMoves(ctx context.Context, to string) error {
-	pending, err := c.store.Moves(ctx, to)
+	var pending []Move
+	err := c.store.db.WithContext(ctx).Order("day, from_account").
+		Find(&pending, "moved_at IS NULL AND (to_account = ? OR ? = '')", to, to).Error
 	if err != nil {
-		return err
+		return database.Outage(err)
 	}
 	for _, m := range pending {
 		keys := []string{

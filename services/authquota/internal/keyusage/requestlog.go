@@ -134,20 +134,10 @@ type requestSecond struct {
 	Second   int64  `gorm:"primaryKey;autoIncrement:false"`
 	Batch    string `gorm:"primaryKey"`
 	Calls    int
-	Requests []byte // JSON array of requestEntry, as gzip
+	Requests []byte // JSON array of api.LoggedRequest, as gzip
 }
 
 func (requestSecond) TableName() string { return "request_log_seconds" }
-
-type requestEntry struct {
-	ID       string `json:"id"`
-	At       int64  `json:"at"` // microseconds since 1970
-	Route    string `json:"route"`
-	Params   string `json:"params,omitempty"`
-	Status   int    `json:"status"`
-	Code     string `json:"code,omitempty"`
-	Duration int64  `json:"duration"` // microseconds
-}
 
 // AddRequests adds requests to the request log. A batch that was added before adds nothing.
 func (s *Store) AddRequests(ctx context.Context, requests []api.LoggedRequest) error {
@@ -156,32 +146,29 @@ func (s *Store) AddRequests(ctx context.Context, requests []api.LoggedRequest) e
 		at  int64
 	}
 	var order []second
-	entries := map[second][]requestEntry{}
+	sent := map[second][]api.LoggedRequest{}
 	for _, r := range requests {
-		at := database.Micros(r.At)
-		in := second{r.Key, at / 1e6}
-		if entries[in] == nil {
+		in := second{r.Key, r.At.Unix()}
+		if sent[in] == nil {
 			order = append(order, in)
 		}
-		entries[in] = append(entries[in], requestEntry{
-			r.ID, at, r.Route, r.Params, r.Status, r.Code, r.Duration.Microseconds(),
-		})
+		sent[in] = append(sent[in], r)
 	}
 	rows := make([]requestSecond, len(order))
 	for i, in := range order {
-		packed, err := pack(entries[in])
+		packed, err := pack(sent[in])
 		if err != nil {
 			return err
 		}
-		rows[i] = requestSecond{in.key, in.at, entries[in][0].ID, len(entries[in]), packed}
+		rows[i] = requestSecond{in.key, in.at, sent[in][0].ID, len(sent[in]), packed}
 	}
 	return database.Outage(database.InsertMissing(s.db.WithContext(ctx), rows))
 }
 
 var packers = sync.Pool{New: func() any { w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed); return w }}
 
-func pack(entries []requestEntry) ([]byte, error) {
-	text, err := json.Marshal(entries)
+func pack(requests []api.LoggedRequest) ([]byte, error) {
+	text, err := json.Marshal(requests)
 	if err != nil {
 		return nil, err
 	}
@@ -197,13 +184,13 @@ func pack(entries []requestEntry) ([]byte, error) {
 // maxUnpacked bounds the JSON of a requestSecond, in bytes: api.MaxUsageRequests take a fraction.
 const maxUnpacked = 4 << 20
 
-func unpack(packed []byte) (entries []requestEntry, err error) {
+func unpack(packed []byte) (requests []api.LoggedRequest, err error) {
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return nil, err
 	}
-	err = json.NewDecoder(io.LimitReader(r, maxUnpacked)).Decode(&entries)
-	return entries, err
+	err = json.NewDecoder(io.LimitReader(r, maxUnpacked)).Decode(&requests)
+	return requests, err
 }
 
 // RecentRequests returns the latest api.RequestLogSize requests with the keys of an account, newest
@@ -214,30 +201,24 @@ func (s *Store) RecentRequests(ctx context.Context, accountID string) ([]Request
 
 		Name, Prefix, LastFour string
 	}
-	begin := database.Micros(s.db.Now().Add(-api.RequestLogDuration))
+	begin := s.db.Now().Add(-api.RequestLogDuration)
 	err := s.db.WithContext(ctx).Raw(`SELECT r.*, k.name, k.prefix, k.last_four FROM (
 			SELECT r.*, sum(calls) OVER (ORDER BY second DESC) - sum(calls) OVER (PARTITION BY second) AS newer FROM
 				request_log_seconds r
 			WHERE key_id IN (SELECT id FROM api_keys WHERE account_id = ?) AND second >= ?
-		) r JOIN api_keys k ON k.id = r.key_id WHERE r.newer < ?`, accountID, begin/1e6, api.RequestLogSize).Scan(&rows).Error
+		) r JOIN api_keys k ON k.id = r.key_id WHERE r.newer < ?`, accountID, begin.Unix(), api.RequestLogSize).Scan(&rows).Error
 	if err != nil {
 		return nil, database.Outage(err)
 	}
 	var recent []Request
 	for _, r := range rows {
-		entries, err := unpack(r.Row.Requests)
+		requests, err := unpack(r.Row.Requests)
 		if err != nil {
 			return nil, fmt.Errorf("request log of key %s, second %d: %w", r.Row.KeyID, r.Row.Second, err)
 		}
-		for _, e := range entries {
-			if e.At > begin {
-				recent = append(recent, Request{
-					LoggedRequest: api.LoggedRequest{
-						ID: e.ID, Key: r.Row.KeyID, At: database.FromMicros(e.At), Route: e.Route, Params: e.Params,
-						Status: e.Status, Code: e.Code, Duration: time.Duration(e.Duration) * time.Microsecond,
-					},
-					KeyName: r.Name, KeyShown: r.Prefix + "…" + r.LastFour,
-				})
+		for _, logged := range requests {
+			if logged.At.After(begin) {
+				recent = append(recent, Request{logged, r.Name, r.Prefix + "…" + r.LastFour})
 			}
 		}
 	}
@@ -251,8 +232,7 @@ func (s *Store) RecentRequests(ctx context.Context, accountID string) ([]Request
 // key beyond the latest api.RequestLogSize requests.
 func (s *Store) PruneRequests(ctx context.Context) error {
 	db := s.db.WithContext(ctx)
-	begin := database.Micros(s.db.Now().Add(-api.RequestLogDuration))
-	err := db.Where("second < ?", begin/1e6).Delete(&requestSecond{}).Error
+	err := db.Where("second < ?", s.db.Now().Add(-api.RequestLogDuration).Unix()).Delete(&requestSecond{}).Error
 	if err == nil {
 		err = db.Exec(`DELETE FROM request_log_seconds WHERE (key_id, second, batch) IN (SELECT key_id, second, batch FROM (
 			SELECT key_id, second, batch, sum(calls) OVER (PARTITION BY key_id ORDER BY second DESC, batch DESC) - calls AS newer

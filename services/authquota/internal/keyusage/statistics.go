@@ -368,8 +368,9 @@ type Explained struct {
 	Charged bool // whether such requests count against the daily quota
 }
 
-// own are the explanations of outcomes with no error code or with several.
-var own = map[api.CallOutcome]Explained{
+// explained has the names of outcomes and, where an outcome has no error code or several, the rest of
+// the explanation.
+var explained = map[api.CallOutcome]Explained{
 	api.CallServed:   {Name: "Served", Meaning: "The response was sent, or had not changed since the last request (304)."},
 	api.CallNotFound: {Name: "Not found", Code: problem.NotFound},
 	api.CallBadRequest: {Name: "Bad request", Code: problem.InvalidParameter,
@@ -378,22 +379,18 @@ var own = map[api.CallOutcome]Explained{
 	api.CallFailed: {Name: "Failed", Code: problem.ServiceUnavailable,
 		Meaning: "The service was unavailable or failed, or the client closed the connection before the response.",
 		Remedy:  "Retry after the number of seconds in Retry-After, with exponential backoff."},
-}
-
-var names = map[api.CallOutcome]string{
-	api.CallSubscriptionRequired: "Not in the plan", api.CallAccountSuspended: "Account suspended",
-	api.CallExpiredAPIKey: "Key expired", api.CallRevokedAPIKey: "Key revoked", api.CallMinuteLimitReached: "Minute limit",
-	api.CallDailyLimitReached: "Daily limit", api.CallServiceCapacityReached: "Shared capacity",
+	api.CallSubscriptionRequired: {Name: "Not in the plan"}, api.CallAccountSuspended: {Name: "Account suspended"},
+	api.CallExpiredAPIKey: {Name: "Key expired"}, api.CallRevokedAPIKey: {Name: "Key revoked"},
+	api.CallMinuteLimitReached: {Name: "Minute limit"}, api.CallDailyLimitReached: {Name: "Daily limit"},
+	api.CallServiceCapacityReached: {Name: "Shared capacity"},
 }
 
 // Explain returns the explanation of an outcome. Outcomes with one error code use the text of the
 // error code table.
 func Explain(o api.CallOutcome) Explained {
-	e, found := own[o]
-	if !found {
-		e = Explained{Name: names[o], Code: problem.Code(o)}
-	}
+	e := explained[o]
 	if e.Meaning == "" {
+		e.Code = cmp.Or(e.Code, problem.Code(o))
 		at := slices.IndexFunc(problem.Table, func(entry problem.Entry) bool { return entry.Code == e.Code })
 		if at >= 0 {
 			e.Meaning, e.Remedy = problem.Table[at].Meaning, problem.Table[at].Remedy

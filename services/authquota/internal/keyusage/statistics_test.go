@@ -124,6 +124,9 @@ func TestDrawings(t *testing.T) {
 }
 
 func TestSteps(t *testing.T) {
+	late := time.Date(2026, 11, 1, 23, 30, 0, 0, time.FixedZone("New York", -5*60*60))
+	require.Equal(t, keyusage.Range{From: "2026-10-31", To: "2026-11-02", Days: 3}, keyusage.Last(late, 3), "days are UTC")
+	require.Equal(t, "No requests in 1 day.", keyusage.DescribeBars(keyusage.Bars(keyusage.Last(noon, 1), nil)))
 	for most, want := range map[int]int{0: 1, 1: 1, 5: 1, 6: 2, 10: 2, 11: 5, 25: 5, 26: 10, 100: 20, 1230: 500,
 		9_999: 2000, 50_000: 10_000} {
 		require.Equal(t, want, keyusage.AxisStep(most), most)

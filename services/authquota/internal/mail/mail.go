@@ -66,7 +66,7 @@ func (w Writer) operator() string {
 func (w Writer) Page(path string) string { return w.PublicURL + path }
 
 // Templates returns the names of all templates, sorted.
-func Templates() []string { return slices.Clone(names) }
+func Templates() []string { return slices.Sorted(maps.Keys(sources)) }
 
 // Write returns the letter for m. It returns an error for an invalid address, an unknown template
 // and missing data. Each is a programming error.

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	htmltemplate "html/template"
-	"maps"
 	"regexp"
-	"slices"
 	"strings"
 	texttemplate "text/template"
 )
@@ -27,8 +25,6 @@ type source struct {
 }
 
 var sources = readAll()
-
-var names = slices.Sorted(maps.Keys(sources))
 
 func readAll() map[string]source {
 	entries, err := files.ReadDir("templates")

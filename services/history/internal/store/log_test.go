@@ -171,7 +171,9 @@ func TestEveryEventIsProved(t *testing.T) {
 			total += n
 			require.NoError(t, l.Sign(t.Context()))
 			require.NoError(t, l.Sign(t.Context()), "nothing happened")
-			require.NoError(t, l.Cosign(t.Context()))
+			for range 2 { // the second time, nothing is left to do
+				require.NoError(t, l.Cosign(t.Context()))
+			}
 			c := s.published(t, l)
 			require.EqualValues(t, total, c.N)
 			records, err := s.Records(t.Context(), 0, 1000)

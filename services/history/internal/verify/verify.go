@@ -69,8 +69,7 @@ type Saved struct {
 // summary, and keeps neither events nor listings in memory. It returns an error only if the store
 // does.
 func Run(ctx context.Context, s *store.Store, keys checkpoint.Keys, saved []Saved, lost []Finding) (Report, error) {
-	v := &verifier{Store: s, keys: keys, next: 1, tileAt: -1, unmatched: -1}
-	v.report.Findings = []Finding{}
+	v := &verifier{Store: s, keys: keys, next: 1, tileAt: -1, unmatched: -1, report: Report{Findings: []Finding{}}}
 	for _, f := range lost {
 		v.add(f, "%s", f.Message)
 	}
