@@ -121,8 +121,7 @@ func acts(v *visit, log string, query url.Values, before string, limit int) (all
 func (d *Desk) audit(v *visit) (view, error) {
 	log, query, problems := selectActs(v)
 	filters := chosen(v, "actor", "log", "record", "account", "action", "from", "to")
-	page := auditPage{Log: log, Logs: logsOf(v), CSV: "/audit.csv?" + filters.Encode()}
-	page.Filters = filters
+	page := auditPage{newList[act](v, filters, nil, ""), log, logsOf(v), "/audit.csv?" + filters.Encode()}
 	if len(problems) > 0 {
 		return view{Template: "audit", Title: "Audit", Data: page, Errors: problems}, nil
 	}

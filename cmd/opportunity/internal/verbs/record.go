@@ -47,11 +47,9 @@ without facts does not change the facts.
 
 The review's time is when the command read the listing, unless you set it. The review is rejected if
 another event was recorded for the listing since then.`,
-		Example: "  opportunity reviews record maple-scribe --outcome closed --note \"The site says so.\"" +
-			" --source https://maple-scribe.example/\n  opportunity reviews record maple-scribe --outcome verified --set " +
-			"remote=true --set pay=null" +
-			" --source https://maple-scribe.example/jobs\n  opportunity reviews record maple-scribe --event review.json " +
-			"--output json",
+		Example: `  opportunity reviews record maple-scribe --outcome closed --closed ended --source https://maple-scribe.example/
+  opportunity reviews record maple-scribe --outcome verified --set pay=null --source https://maple-scribe.example/jobs
+  opportunity reviews record maple-scribe --event review.json --output json`,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if r.file == "" && r.given.Outcome == "" {
 				return errors.New("missing --outcome or --event: to review a listing fact by fact, use the curation desk")
