@@ -71,8 +71,8 @@ func eachInstallation(t *testing.T, test func(t *testing.T, all []manifest)) {
 	}
 }
 
-// TestPodsHaveMinimalAccess runs the checks of the admission plugin for the restricted standard, and
-// checks restrictions beyond it.
+// TestPodsHaveMinimalAccess runs the checks of the admission plugin for the restricted standard,
+// and checks restrictions beyond it.
 func TestPodsHaveMinimalAccess(t *testing.T) {
 	checks, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	require.NoError(t, err)
@@ -152,7 +152,9 @@ func TestServicesFindTheirPods(t *testing.T) {
 			require.True(t, found[0].serves, "%s selects %s", s.Name, found[0].owner)
 			for _, port := range s.Spec.Ports {
 				require.True(t, slices.ContainsFunc(found[0].spec.Containers, func(c corev1.Container) bool {
-					return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == port.TargetPort.String() })
+					return slices.ContainsFunc(c.Ports, func(open corev1.ContainerPort) bool {
+						return open.Name == port.TargetPort.String()
+					})
 				}), "%s: port %s", s.Name, port.Name)
 			}
 		}
@@ -195,8 +197,8 @@ func TestOnlyThePublicPortIsExposed(t *testing.T) {
 	})
 }
 
-// TestOnlyDevelopmentAllowsPlaintextStores checks the values of both folders of k8s, and the URLs that
-// production documents.
+// TestOnlyDevelopmentAllowsPlaintextStores checks the values of both folders of k8s, and the URLs
+// that production documents.
 func TestOnlyDevelopmentAllowsPlaintextStores(t *testing.T) {
 	for file, want := range map[string]string{
 		"dev/values.yaml":      `OPPORTUNITY_ALLOW_PLAINTEXT_STORES: "true"`,

@@ -68,7 +68,7 @@ func (c *kubectlCluster) write(name string, content any) {
 		require.NoError(c.t, err)
 		text = string(encoded)
 	}
-	require.NoError(c.t, os.WriteFile(filepath.Join(c.folder, name), []byte(text), 0o700)) //nolint:gosec // some are programs
+	require.NoError(c.t, os.WriteFile(filepath.Join(c.folder, name), []byte(text), 0o700))
 }
 
 // rotate runs scripts/rotate-secret, and returns its output and the Secrets before it and after

@@ -88,12 +88,6 @@ func (s side) cpu(b *testing.B) (sum float64) {
 	return sum
 }
 
-// rejecting returns the side with calls that are rejected by the limit.
-func (s side) rejecting() side {
-	s.Status = http.StatusTooManyRequests
-	return s
-}
-
 var benchRecord = listPath + "/" + recordID(0)
 
 func (s *benchmark) record(name string) side {
@@ -119,8 +113,9 @@ func BenchmarkGateway(b *testing.B) {
 		{"the same", "calls/s", f[0].rate, f[1].rate, "at least 1.1"},
 	}
 	read[api.OpportunityDetail](b, s.url, s.smallKey, benchRecord) // the one call of the day
-	rejected, rejectedMinimal := ours.rejecting(), s.other(s.minimal(1)).rejecting()
+	rejected, rejectedMinimal := ours, s.other(s.minimal(1))
 	rejected.Keys, rejectedMinimal.Keys = []string{s.smallKey}, s.paying[:1]
+	rejected.Status, rejectedMinimal.Status = http.StatusTooManyRequests, http.StatusTooManyRequests
 	f = rounds(b, 8000, rejected, ours, rejectedMinimal)
 	rows = append(rows,
 		row{"a call that is rejected with 429 against one that is admitted, at the gateway", cpuUnit,
@@ -180,7 +175,6 @@ func BenchmarkCalls(b *testing.B) {
 	columns := []string{"gateway", "catalog", "history", "authquota", "Redis", "Postgres"}
 	var out strings.Builder
 	fmt.Fprintf(&out, "| Request | %s |\n|---|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
-	postgres := postgresServer(b)
 	spent := func(count int, rate float64, path string) (spent []float64, seconds float64) {
 		var pids []int
 		for _, name := range columns[:4] {
@@ -188,7 +182,7 @@ func BenchmarkCalls(b *testing.B) {
 			pids = append(pids, p.cmd.Process.Pid)
 			_ = os.Truncate(string(p.out), 0)
 		}
-		pids = append(pids, s.server.cmd.Process.Pid, postgres)
+		pids = append(pids, s.server.cmd.Process.Pid, postgresServer(b))
 		for _, pid := range pids {
 			spent = append(spent, -cpu(b, pid))
 		}
@@ -209,22 +203,18 @@ func BenchmarkCalls(b *testing.B) {
 		{"a record", benchRecord}, {"a record, without pause", benchRecord},
 		{"the history of a record", benchRecord + "/history"}, {"an account page, not signed in", "/account/sign-in"},
 	} {
-		count, rate, resolution := 1600, 200.0, 20 // of the clock, in µs per call
+		count, rate, resolution, step := 1600, 200.0, 20, 10 // of the clock, in µs per call
 		if strings.HasSuffix(kind.name, "without pause") {
-			count, rate, resolution = 40_000, 0, 1
+			count, rate, resolution, step = 40_000, 0, 1, 1
 		}
 		busy, took := spent(count, rate, kind.path)
 		fmt.Fprintf(&out, "| %s |", kind.name)
 		for i := range columns {
-			cost := int((busy[i] - idle[i]*took/length) * 1e6 / float64(count))
-			switch {
-			case cost < resolution:
-				fmt.Fprint(&out, " |")
-			case rate > 0:
-				fmt.Fprintf(&out, " %d |", cost/10*10)
-			default:
-				fmt.Fprintf(&out, " %d |", cost)
+			cell := " |"
+			if cost := int((busy[i] - idle[i]*took/length) * 1e6 / float64(count)); cost >= resolution {
+				cell = fmt.Sprintf(" %d |", cost/step*step)
 			}
+			out.WriteString(cell)
 		}
 		out.WriteByte('\n')
 	}

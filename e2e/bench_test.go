@@ -126,8 +126,8 @@ type suite struct {
 	args            []string // after the package
 }
 
-// figure is a row from a metric of a benchmark, such as "Held held/encoded", against the same metric
-// of the baseline unless that is empty.
+// figure is a row from a metric of a benchmark, such as "Held held/encoded", against the same
+// metric of the baseline unless that is empty.
 type figure struct{ what, metric, baseline, aim string }
 
 var packageSuites = []suite{
@@ -280,8 +280,8 @@ func (all outcomes) get(name, metric string, scale float64) (s series) {
 	return s
 }
 
-// resultLine matches a result in the output of `go test -bench`: the name, the number of iterations,
-// and values with their units.
+// resultLine matches a result in the output of `go test -bench`: the name, the number of
+// iterations, and values with their units.
 var resultLine = regexp.MustCompile(`(?m)^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.+)$`)
 
 func parseBenchmarks(out string) (all outcomes) {

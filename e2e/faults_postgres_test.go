@@ -52,23 +52,29 @@ func (s *stack) pausePostgres(t *testing.T, readers []caller, pair *storetest.Po
 func (s *stack) failOverPostgres(t *testing.T, readers []caller, pair *storetest.PostgresPair) {
 	row := newResult(t, "Postgres primary is killed, its synchronous standby is promoted",
 		"no acknowledged revocation, key, tier, event or payment is lost; lists and records always 200; writes without a repair")
+	row.set("%s", s.duringWrites(t, readers, func(*writes) { pair.KillPrimary() }, pair.Promote))
+}
+
+// duringWrites makes calls while a fault lasts, beside an operator whose acknowledged writes must
+// last. Lists and records get 200 meanwhile. It returns the figures of the row.
+func (s *stack) duringWrites(t *testing.T, readers []caller, fail func(*writes), repair func()) string {
+	t.Helper()
 	w := s.startWrites(t)
 	w.succeeds(t)
 	var writable time.Time
-	e := s.during(t, readers, duration(), pair.KillPrimary, func() {
-		pair.Promote()
+	e := s.during(t, readers, duration(), func() { fail(w) }, func() {
+		repair()
 		w.succeeds(t)
 		writable = time.Now()
 	})
 	w.end()
-
 	for _, kind := range []string{listCall, recordCall} {
 		requireServed(t, e.untilBack(kind), kind)
 	}
 	s.has(t, w)
-	row.set("0 lost of %d keys, %d revocations, %d tiers, %d events and %d payments; writes %.1f s and all calls %.1f s after the promotion; %d histories and %d pages got 503",
-		len(w.keys), len(w.revoked), w.granted, len(w.events), len(w.paid), writable.Sub(e.end).Seconds(),
-		e.recovery(), unavailable(t, e.untilBack(historyCall)), unavailable(t, e.untilBack(pageCall)))
+	return fmt.Sprintf("%v; writes %.1f s and all calls %.1f s after the repair; %d histories and %d pages got 503", w,
+		writable.Sub(e.end).Seconds(), e.recovery(), unavailable(t, e.untilBack(historyCall)),
+		unavailable(t, e.untilBack(pageCall)))
 }
 
 // TestFaultsKilled kills each service, and one of the gateways, while an operator writes and
@@ -98,9 +104,8 @@ func TestFaultsKilled(t *testing.T) {
 	w.end()
 	calls := tr.end()
 	s.has(t, w)
-	row.set("0 lost of %d keys, %d revocations, %d tiers, %d events and %d payments; %d of %d calls failed; normal at most %.1f s after each start",
-		len(w.keys), len(w.revoked), w.granted, len(w.events), len(w.paid), len(calls)-counts(calls)[http.StatusOK],
-		len(calls), slowest.Seconds())
+	row.set("%v; %d of %d calls failed; normal at most %.1f s after each start", w,
+		len(calls)-counts(calls)[http.StatusOK], len(calls), slowest.Seconds())
 }
 
 // writes are the acknowledged writes of an operator.
@@ -229,17 +234,23 @@ func (w *writes) rejected(t *testing.T, n int64) {
 	eventually(t, "writes are rejected", func() bool { return w.failed.Load() >= before+n })
 }
 
+// String returns the numbers of the writes.
+func (w *writes) String() string {
+	return fmt.Sprintf("0 lost of %d keys, %d revocations, %d tiers, %d events and %d payments, %d writes rejected",
+		len(w.keys), len(w.revoked), w.granted, len(w.events), len(w.paid), len(w.messages))
+}
+
+func (w *writes) end() {
+	w.stop.Store(true)
+	w.running.Wait()
+}
+
 // requireUnavailable checks the messages of all failed writes.
 func (w *writes) requireUnavailable(t *testing.T) {
 	t.Helper()
 	for _, message := range w.messages {
 		require.Contains(t, message, "unavailable")
 	}
-}
-
-func (w *writes) end() {
-	w.stop.Store(true)
-	w.running.Wait()
 }
 
 // has checks that no acknowledged write is lost.

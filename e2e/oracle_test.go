@@ -105,8 +105,8 @@ func spend(d deployment, tier api.Tier) *spender {
 	return &spender{d: d, tier: api.Tiers[tier.Rank()].Limits, name: tier}
 }
 
-// TestFilters compares lists with the naive rules, for a tier that sees all records and for the free
-// set.
+// TestFilters compares lists with the naive rules, for a tier that sees all records and for the
+// free set.
 func TestFilters(t *testing.T) {
 	t.Parallel()
 	d := shared(t)

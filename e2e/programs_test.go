@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience bounds every wait. It does not measure speed: a test that reaches it fails. Benchmarks wait
-// longer.
+// patience bounds every wait. It does not measure speed: a test that reaches it fails. Benchmarks
+// wait longer.
 var patience = 2 * time.Minute
 
 var built = sync.OnceValues(func() (string, error) {
@@ -34,8 +34,8 @@ var built = sync.OnceValues(func() (string, error) {
 		"./services/history/cmd/history", "./services/authquota/cmd/authquota", "./services/billing/cmd/billing")
 })
 
-// goBuild builds programs of the module in folder into dir, without debug information, which takes a
-// third of the time to link.
+// goBuild builds programs of the module in folder into dir, without debug information, which takes
+// a third of the time to link.
 func goBuild(folder, dir string, packages ...string) error {
 	build := exec.Command("go", append([]string{"build", "-trimpath", "-ldflags=-s", "-o", dir + "/"}, packages...)...) //nolint:noctx,gosec // our own programs
 	build.Dir = folder

@@ -233,7 +233,8 @@ func (s *stack) ready(t testing.TB) {
 	}
 }
 
-// operationsOf returns the address of the operations port of a service, or the first of the gateways.
+// operationsOf returns the address of the operations port of a service, or the first of the
+// gateways.
 func (s *stack) operationsOf(service string) string {
 	return s.operations[slices.Index(append(slices.Clone(s.services), peer.Gateway), service)]
 }
@@ -293,16 +294,6 @@ func tokenBetween(caller, called string) string {
 
 // link returns the link from a service to another service or a store.
 func (s *stack) link(from, to string) *link { return s.links[[2]string{from, to}] }
-
-// postgres returns the links from all services to Postgres.
-func (s *stack) postgres() (all []*link) {
-	for at, l := range s.links {
-		if at[1] == "postgres" {
-			all = append(all, l)
-		}
-	}
-	return all
-}
 
 func hostOf(t testing.TB, address string) string {
 	t.Helper()

@@ -59,61 +59,27 @@ func TestDescriptionIsValid(t *testing.T) {
 }
 
 func TestOperations(t *testing.T) {
-	doc := description(t)
-	common := []string{"200", "304", "400", "401", "403", "405", "429", "500", "503"}
-	for _, want := range []struct {
-		path, operation string
-		query           []string
-		more            []string // statuses beside the common ones
-	}{
-		{"/api/v1/opportunities", "listOpportunities", listParameters, nil},
-		{"/api/jobs", "listJobsAlias", listParameters, nil},
-		{"/api/v1/search", "searchOpportunities", searchParameters, nil},
-		{"/api/v1/opportunities/{id}", "getOpportunity", nil, []string{"404"}},
-		{"/api/v1/opportunities/{id}/history", "getVerificationHistory", []string{"page", "limit"},
-			[]string{"402", "404"}},
-		{"/api/v1/changes", "listChanges", []string{"after", "limit"}, []string{"402", "410"}},
-	} {
-		t.Run(want.operation, func(t *testing.T) {
-			item := doc.Paths.Value(want.path)
-			require.NotNil(t, item)
-			require.Len(t, item.Operations(), 1, "only GET")
-			op := item.Get
-			require.Equal(t, want.operation, op.OperationID)
-			require.NotEmpty(t, op.Summary)
-			require.NotEmpty(t, op.Description)
-			require.NotEmpty(t, op.Tags)
-			for _, tag := range op.Tags {
-				require.NotNil(t, doc.Tags.Get(tag))
+	const filters = "country province remote verified degree_required experience_required flexible category checked_after "
+	got := map[string]string{}
+	for path, item := range description(t).Paths.Map() {
+		require.Len(t, item.Operations(), 1, "only GET")
+		got[path] = item.Get.OperationID + ":"
+		for _, p := range item.Get.Parameters {
+			require.NotEmpty(t, p.Value.Description, p.Value.Name)
+			if p.Value.In == openapi3.ParameterInQuery {
+				got[path] += " " + p.Value.Name
 			}
-
-			var query []string
-			for _, p := range op.Parameters {
-				require.NotEmpty(t, p.Value.Description, p.Value.Name)
-				if p.Value.In == openapi3.ParameterInQuery {
-					query = append(query, p.Value.Name)
-				}
-			}
-			require.Equal(t, want.query, query)
-			require.ElementsMatch(t, append(slices.Clone(common), want.more...),
-				slices.Collect(maps.Keys(op.Responses.Map())))
-		})
+		}
 	}
-	require.Equal(t, 6, doc.Paths.Len())
+	require.Equal(t, map[string]string{
+		"/api/v1/opportunities":              "listOpportunities: " + filters + "page limit",
+		"/api/jobs":                          "listJobsAlias: " + filters + "page limit",
+		"/api/v1/search":                     "searchOpportunities: " + filters + "q application_status language pay_unit subcategory page limit",
+		"/api/v1/opportunities/{id}":         "getOpportunity:",
+		"/api/v1/opportunities/{id}/history": "getVerificationHistory: page limit",
+		"/api/v1/changes":                    "listChanges: after limit",
+	}, got)
 }
-
-var listParameters = func() []string {
-	var booleans []string
-	for _, b := range api.BoolFacts {
-		booleans = append(booleans, b.Param)
-	}
-	booleans = slices.Insert(booleans, 1, "verified")
-	return slices.Concat([]string{"country", "province"}, booleans,
-		[]string{"category", "checked_after", "page", "limit"})
-}()
-
-var searchParameters = slices.Insert(slices.Clone(listParameters), len(listParameters)-2,
-	"q", "application_status", "language", "pay_unit", "subcategory")
 
 func TestHeadersOfResponses(t *testing.T) {
 	limits := []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit-Policy",
@@ -344,26 +310,4 @@ func strictly(t *testing.T, value, into any) []byte {
 	decoder.DisallowUnknownFields()
 	require.NoError(t, decoder.Decode(into))
 	return encoded
-}
-
-// TestExamplesOfHeadersAndParameters exists because the library validates only examples of bodies
-// and schemas.
-func TestExamplesOfHeadersAndParameters(t *testing.T) {
-	doc := description(t)
-	valid := func(name string, schema *openapi3.SchemaRef, value any) {
-		t.Helper()
-		require.NoError(t, doc.ValidateSchemaJSON(schema.Value, value, openapi3.EnableJSONSchema2020()), name)
-	}
-	for name, header := range doc.Components.Headers {
-		require.NotNil(t, header.Value.Example, name)
-		valid(name, header.Value.Schema, header.Value.Example)
-	}
-	for name, parameter := range doc.Components.Parameters {
-		if parameter.Value.Example != nil {
-			valid(name, parameter.Value.Schema, parameter.Value.Example)
-		}
-		for _, example := range parameter.Value.Examples {
-			valid(name, parameter.Value.Schema, example.Value.Value)
-		}
-	}
 }

@@ -108,17 +108,11 @@ func TestServeRejectsInvalidParameters(t *testing.T) {
 type copied struct {
 	data   map[int64]int64
 	cursor feed.Cursor
-	failed func() error // of the next Save; may be nil
 }
 
 func (c *copied) Cursor(context.Context) (feed.Cursor, error) { return c.cursor, nil }
 
 func (c *copied) Save(_ context.Context, from feed.Cursor, page []int64, to feed.Cursor) error {
-	if c.failed != nil {
-		if err := c.failed(); err != nil {
-			return err
-		}
-	}
 	if c.cursor == from {
 		for _, change := range page {
 			c.data[change] = change
@@ -144,23 +138,19 @@ func (c *copied) Prune(_ context.Context, from, to feed.Cursor) error {
 	return nil
 }
 
-// copyOf returns a new copy of a feed whose pages are sequences, which does not save pages while
-// save fails.
-func copyOf(fetch func(after int64, wait time.Duration) ([]int64, error), save func() error) feed.Copy[int64] {
+// copyOf returns a new copy of a feed whose pages are sequences.
+func copyOf(fetch func(after int64, wait time.Duration) ([]int64, error)) feed.Copy[int64] {
 	return feed.Copy[int64]{
 		Name: "test", Path: "/feed",
 		Sequence: func(change int64) int64 { return change },
-		Store:    &copied{data: map[int64]int64{}, failed: save},
+		Store:    &copied{data: map[int64]int64{}},
 		Get: func(_ context.Context, path string, out any) error {
 			u, err := url.Parse(path)
 			if err != nil {
 				return err
 			}
 			after, _ := strconv.ParseInt(u.Query().Get("after"), 10, 64)
-			wait, err := time.ParseDuration(u.Query().Get("wait"))
-			if err != nil {
-				return err
-			}
+			wait, _ := time.ParseDuration(u.Query().Get("wait"))
 			out.(*feed.Page[int64]).Changes, err = fetch(after, wait)
 			return err
 		},
@@ -176,65 +166,37 @@ func page(after int64, n int) []int64 {
 	return changes
 }
 
-func saved() error { return nil }
-
 var errUnavailable = errors.New("unavailable")
-
-func TestFollowRetriesFailuresAndEndsWithItsContext(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	registry := prometheus.NewRegistry()
-	var log strings.Builder
-	fetches, saves := 0, 0
-	c := copyOf(func(after int64, wait time.Duration) ([]int64, error) {
-		require.Equal(t, 25*time.Second, wait)
-		switch fetches++; fetches {
-		case 1, 2:
-			return nil, errUnavailable
-		case 3, 4:
-			require.Zero(t, after, "nothing is saved yet")
-			return page(after, feed.PageSize), nil
-		}
-		require.EqualValues(t, feed.PageSize, after)
-		stop()
-		return nil, nil
-	}, func() error {
-		if saves++; saves == 1 {
-			return errUnavailable
-		}
-		return nil
-	})
-	require.NoError(t, c.Follow(ctx, slog.New(slog.NewTextHandler(&log, nil)), registry))
-	require.Equal(t, 5, fetches)
-	require.Equal(t, 3.0, gather(t, registry)["feed_pull_failures_total"])
-	require.Equal(t, 1, strings.Count(log.String(), "feed interrupted, will retry"), "%s", &log)
-}
 
 // The lag grows until a pull returns less than a full page. Neither a failure nor a full page
 // resets it.
-func TestFeedLag(t *testing.T) {
+func TestFollowRetriesFailuresUntilTheCopyIsComplete(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	registry := prometheus.NewRegistry()
-	pulls, before := 0, 0.0
-	require.NoError(t, copyOf(func(after int64, _ time.Duration) ([]int64, error) {
+	var log strings.Builder
+	pulls, before := 0, -1.0
+	require.NoError(t, copyOf(func(after int64, wait time.Duration) ([]int64, error) {
+		require.Equal(t, 25*time.Second, wait)
 		lag := gather(t, registry)["feed_lag_seconds"]
-		switch pulls++; pulls {
-		case 1:
-			before = lag
-			return nil, errUnavailable
-		case 2:
-			require.Greater(t, lag, before)
-			before = lag
-			return page(after, feed.PageSize), nil
-		case 3:
-			require.Greater(t, lag, before)
-			before = lag
-			return page(after, feed.PageSize-1), nil
-		case 4:
+		if pulls++; pulls == 5 {
 			require.Less(t, lag, before, "the copy is complete")
+			stop()
+			return nil, nil
 		}
-		stop()
-		return nil, nil
-	}, saved).Follow(ctx, slog.New(slog.DiscardHandler), registry))
+		require.Greater(t, lag, before)
+		before = lag
+		switch pulls {
+		case 1, 2:
+			return nil, errUnavailable
+		case 3:
+			require.Zero(t, after)
+			return page(after, feed.PageSize), nil
+		}
+		require.EqualValues(t, feed.PageSize, after)
+		return page(after, feed.PageSize-1), nil
+	}).Follow(ctx, slog.New(slog.NewTextHandler(&log, nil)), registry))
+	require.Equal(t, 2.0, gather(t, registry)["feed_pull_failures_total"])
+	require.Equal(t, 1, strings.Count(log.String(), "feed interrupted, will retry"), "%s", &log)
 }
 
 // gather returns the values of all gauges and counters.
@@ -249,21 +211,8 @@ func gather(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
 	return values
 }
 
-func TestCatchUpEndsWithoutMoreChanges(t *testing.T) {
-	left := []int{feed.PageSize, 3, 0}
-	require.NoError(t, copyOf(func(after int64, wait time.Duration) ([]int64, error) {
-		require.Zero(t, wait)
-		n := left[0]
-		left = left[1:]
-		return page(after, n), nil
-	}, saved).CatchUp(t.Context()))
-	require.Empty(t, left)
-	require.ErrorIs(t, copyOf(func(int64, time.Duration) ([]int64, error) { return nil, errUnavailable },
-		saved).CatchUp(t.Context()), errUnavailable)
-}
-
 func TestCatchUpRejectsPageThatDoesNotAdvance(t *testing.T) {
-	c := copyOf(func(int64, time.Duration) ([]int64, error) { return []int64{4, 5}, nil }, saved)
+	c := copyOf(func(int64, time.Duration) ([]int64, error) { return []int64{4, 5}, nil })
 	require.ErrorContains(t, c.CatchUp(t.Context()), "page of feed test ends at sequence 5: want above 5")
 }
 

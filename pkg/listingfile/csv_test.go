@@ -165,27 +165,6 @@ func fromCSV(t *testing.T, file string) (listingfile.File, []api.RejectedLine) {
 	return read(t, out.String()), rejected
 }
 
-func TestCSVOfTheExample(t *testing.T) {
-	var out bytes.Buffer
-	require.NoError(t, listingfile.ToCSV(bytes.NewReader(listingfile.Example), &out))
-	rows, err := csv.NewReader(&out).ReadAll()
-	require.NoError(t, err)
-	got := map[string]string{}
-	for i, name := range rows[0] {
-		got[name] = rows[1][i]
-	}
-	for name, want := range map[string]string{
-		"company.name": "Maple Transcripts", "facts.remote": "true", "facts.experienceRequired": "",
-		"facts.pay.minimum": "0.75",
-		"facts.languages":   "English", "facts.requirements": "",
-		"sources":                          "https://maple-transcripts.example/who-can-apply 2026-11-18",
-		"companyProfile.foundedYear.value": "2014", "curation.notes": "Asked about Quebec.",
-		"publishedAt": "2026-11-18T15:00:00Z",
-	} {
-		require.Equal(t, want, got[name], name)
-	}
-}
-
 func TestFromCSVAcceptsSpreadsheetVariations(t *testing.T) {
 	file := sheet(t, func(header, row []string) ([]string, []string) {
 		row[slices.Index(header, "facts.remote")] = "TRUE"

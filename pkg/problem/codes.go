@@ -97,18 +97,12 @@ var Table = []Entry{
 		"Retry later. If the error persists, report the X-Request-Id header of the response."},
 }
 
-var statuses = func() map[Code]int {
-	m := make(map[Code]int, len(Table))
-	for _, e := range Table {
-		m[e.Code] = e.Status
-	}
-	return m
-}()
-
 // Status returns the HTTP status of the code, or 500 for a code that is not in Table.
 func (c Code) Status() int {
-	if s, ok := statuses[c]; ok {
-		return s
+	for _, e := range Table {
+		if e.Code == c {
+			return e.Status
+		}
 	}
 	return http.StatusInternalServerError
 }

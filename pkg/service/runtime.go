@@ -35,30 +35,22 @@ type Runtime struct {
 	connections *peer.Transport       // nil until the first peer
 	migrations  fs.FS
 	handlers    map[string]http.Handler
-	loops       []loop
+	loops       []func(*server.Group)
 	cleanups    []func(context.Context)
 
 	successes, intervals *prometheus.GaugeVec // of loops, by name
 }
 
-type loop struct {
-	name string
-	run  func(context.Context) error
-}
-
 // Handle sets the handler of a port: server.ServicePort, or one of Base.Ports. Every port needs
 // one.
 func (r *Runtime) Handle(port string, h http.Handler) {
-	if r.handlers == nil {
-		r.handlers = map[string]http.Handler{}
-	}
 	r.handlers[port] = h
 }
 
 // Go adds a background loop. It starts once the schema is current. If it returns an error before
 // its context ends, the service stops with that error.
 func (r *Runtime) Go(name string, run func(ctx context.Context) error) {
-	r.loops = append(r.loops, loop{name, run})
+	r.loops = append(r.loops, func(group *server.Group) { group.Go(name, run) })
 }
 
 // Every adds a background loop that never stops the service; see Loop. Two metrics have its
@@ -210,8 +202,8 @@ func (r *Runtime) serve(ctx context.Context, cfg server.Config, ports []server.P
 				r.Log.ErrorContext(ctx, "database role not accepted", "error", role)
 			}
 		}
-		for _, l := range r.loops {
-			group.Go(l.name, l.run)
+		for _, start := range r.loops {
+			start(group)
 		}
 		return nil
 	})

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -118,7 +119,8 @@ func (d Definition[C]) with(ctx context.Context, base Base, work func(*Runtime) 
 	if err != nil {
 		return err
 	}
-	r := &Runtime{Telemetry: tel, Now: base.Now, name: d.Name, migrations: d.Migrations}
+	r := &Runtime{Telemetry: tel, Now: base.Now, name: d.Name, migrations: d.Migrations,
+		handlers: map[string]http.Handler{}}
 	loops := func(name, help string) *prometheus.GaugeVec {
 		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"loop"})
 		tel.Registry.MustRegister(g)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/pkg/certificate"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
@@ -78,6 +79,7 @@ func TestFailedStartClosesListenersAndCleansUp(t *testing.T) {
 		"port": func(c *config) {
 			c.Ports = append(c.Ports, server.Port{Name: "busy", Address: c.Server.Listener.Addr().String()})
 		},
+		"certificate": func(c *config) { c.TLS = certificate.ServerConfig{CertFile: "/none", KeyFile: "/none"} },
 		"start": func(c *config) {
 			start := c.start
 			c.start = func(r *service.Runtime) error { return errors.Join(start(r), errors.New("no key")) }

@@ -1,15 +1,12 @@
 package service_test
 
 import (
-	"context"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,7 +17,6 @@ import (
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/service/servicetest"
-	"opportunity.internal/pkg/storetest"
 )
 
 // encrypted is a service with a certificate, which can call itself.
@@ -70,53 +66,6 @@ func (e *encrypted) write(t *testing.T, name string, content []byte) {
 	require.NoError(t, os.WriteFile(filepath.Join(e.dir, name), content, 0o600))
 }
 
-// TestRotationLosesNoCall replaces the certificate under load, where every call opens a connection,
-// first the certificate and then the key.
-func TestRotationLosesNoCall(t *testing.T) {
-	e := startEncrypted(t)
-	transport := e.own.Connections()
-	var calls, failed atomic.Int64
-	var latest atomic.Pointer[string] // serial number of the certificate of the latest call
-	ctx, stop := context.WithCancel(t.Context())
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			for ctx.Err() == nil {
-				req, _ := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodGet, e.url, nil)
-				req.Close = true
-				resp, err := transport.RoundTrip(req)
-				calls.Add(1)
-				if err != nil {
-					failed.Add(1)
-					continue
-				}
-				serial := resp.TLS.PeerCertificates[0].SerialNumber.String()
-				latest.Store(&serial)
-				_ = resp.Body.Close()
-			}
-		})
-	}
-	more := func() {
-		n := calls.Load()
-		storetest.Eventually(t, "calls", func() bool { return calls.Load() > n+8 })
-	}
-	for range 5 {
-		more()
-		before := *latest.Load()
-		cert, key := e.issue(t)
-		e.write(t, "tls.crt", cert)
-		e.clock.Advance(10 * time.Second)
-		more()
-		require.Equal(t, before, *latest.Load(), "the key does not belong to the new certificate yet")
-		e.write(t, "tls.key", key)
-		e.clock.Advance(10 * time.Second)
-		storetest.Eventually(t, "the new certificate", func() bool { return *latest.Load() != before })
-	}
-	stop()
-	all.Wait()
-	require.Zero(t, failed.Load(), "of %d calls", calls.Load())
-}
-
 func TestOnlyTheServicePortUsesTLS(t *testing.T) {
 	e := startEncrypted(t)
 	require.NoError(t, e.own.CheckPeer(t.Context(), peer.History, e.url, peer.Tokens{}))
@@ -158,12 +107,4 @@ func TestServicePortAcceptsBoth(t *testing.T) {
 	require.ErrorAs(t, e.own.CheckPeer(t.Context(), peer.History, e.url, peer.Tokens{}), new(peer.SettingsError))
 	require.Equal(t, http.StatusOK, servicetest.Send(t, http.MethodGet, e.URL, nil, nil).Status,
 		"after a handshake that failed")
-}
-
-func TestMissingCertificateStopsTheStart(t *testing.T) {
-	cfg := newConfig(t, func(*service.Runtime) error { return nil })
-	cfg.TLS = certificate.ServerConfig{CertFile: "/none/tls.crt", KeyFile: "/none/tls.key"}
-	require.ErrorContains(t, definition.Run(t.Context(), cfg),
-		"OPPORTUNITY_TLS_CERT_FILE: open /none/tls.crt: no such file")
-	servicetest.RequireClosed(t, cfg.Server.Listener, cfg.Server.OperationsListener)
 }

@@ -16,7 +16,8 @@ import (
 type Guard struct {
 	Store
 
-	log *slog.Logger
+	log    *slog.Logger
+	metric prometheus.Gauge
 
 	mu    sync.Mutex
 	known Mark          // the newest one that this process has verified
@@ -26,18 +27,13 @@ type Guard struct {
 
 // New returns a guard of a store. It registers its metric.
 func New(name string, store Store, log *slog.Logger, registry prometheus.Registerer) *Guard {
-	g := &Guard{Store: store, log: log, moved: make(chan struct{})}
-	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	metric := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "store_set_back", ConstLabels: prometheus.Labels{"store": name},
 		Help: "1 while the database lacks changes that were seen outside it and no operator has decided what to do, " +
 			"otherwise 0.",
-	}, func() float64 {
-		if g.Err() != nil {
-			return 1
-		}
-		return 0
-	}))
-	return g
+	})
+	registry.MustRegister(metric)
+	return &Guard{Store: store, log: log, metric: metric, moved: make(chan struct{})}
 }
 
 // Err returns an error (503) that wraps ErrSetBack while the database is set back.
@@ -89,10 +85,10 @@ func (g *Guard) Poll(ctx context.Context) error {
 	return err
 }
 
-// Verify verifies that the database has what marks name, the claims of all processes, and the newest
-// mark that this process knows. It returns the newest mark of the database, and whether any of marks
-// is of a generation that was given up. It returns an error (503) if the database is set back. Texts
-// of another form are ignored.
+// Verify verifies that the database has what marks name, the claims of all processes, and the
+// newest mark that this process knows. It returns the newest mark of the database, and whether any
+// of marks is of a generation that was given up. It returns an error (503) if the database is set
+// back. Texts of another form are ignored.
 func (g *Guard) Verify(ctx context.Context, marks ...string) (newest Mark, lost bool, err error) {
 	newest, claims, err := g.state(ctx)
 	if err != nil {
@@ -150,6 +146,7 @@ func (g *Guard) set(ctx context.Context, lacks []string) {
 	defer g.mu.Unlock()
 	before := len(g.lacks)
 	g.lacks = lacks
+	g.metric.Set(float64(min(1, len(lacks))))
 	switch {
 	case before == 0 && len(lacks) > 0:
 		g.wake()

@@ -92,27 +92,20 @@ const (
 
 // checkOffer checks Stripe's price against the plan table and returns an error if they differ. It
 // retries while Stripe is unavailable. The sandbox sells what the table says.
-func (c *components) checkOffer(ctx context.Context) error {
-	for logged := false; ; logged = true {
-		callCtx, cancel := context.WithTimeout(ctx, offerTimeout)
-		err := c.compareOffer(callCtx)
-		cancel()
-		if err == nil {
-			c.offerChecked.Store(true)
-			return nil
-		}
-		if unavailable := new(problem.Error); !errors.As(err, &unavailable) {
+func (c *components) checkOffer(ctx context.Context) (mismatch error) {
+	ctx, done := context.WithCancel(ctx)
+	defer done()
+	service.Loop{Name: "offer", Interval: offerRetry, Timeout: offerTimeout, Do: func(ctx context.Context) error {
+		err := c.compareOffer(ctx)
+		if unavailable := new(problem.Error); errors.As(err, &unavailable) {
 			return err
 		}
-		if !logged {
-			c.Log.WarnContext(ctx, "payment processor unavailable, will retry", "error", err.Error())
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(offerRetry):
-		}
-	}
+		mismatch = err
+		c.offerChecked.Store(err == nil)
+		done()
+		return nil
+	}}.Run(ctx, c.Log)
+	return mismatch
 }
 
 func (c *components) compareOffer(ctx context.Context) error {

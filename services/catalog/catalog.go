@@ -58,7 +58,11 @@ func start(r *service.Runtime, cfg Config) error {
 	work := desk.New(r.DB, r.Now)
 	live := snapshot.NewLive(listings, r.Now, r.Log)
 	history := r.Peer(peer.History, cfg.HistoryURL, cfg.Tokens)
-	copied := summaries(history, listings)
+	// the copy of history's summaries; its position is stored with them, so it resumes after an outage
+	copied := feed.Copy[api.EncodedSummary]{
+		Name: "summaries", Get: history.Get, Path: "/internal/v1/summaries", Store: listings,
+		Sequence: func(s api.EncodedSummary) int64 { return s.Sequence },
+	}
 	guard := r.Guard("changes", func(ctx context.Context, g *setback.Guard) error {
 		return withhold(ctx, r, g, history, listings)
 	})
@@ -80,16 +84,4 @@ func start(r *service.Runtime, cfg Config) error {
 	r.Every(service.Loop{Name: "freshness sample", Interval: sampleInterval, Do: work.SampleFreshness})
 	r.Every(service.Loop{Name: "snapshot", Interval: snapshot.PollInterval, Wake: listings.Changed, Do: live.Poll})
 	return nil
-}
-
-// summaries returns the copy of history's summaries in listings. Its position is stored with the
-// summaries, so it resumes where it stopped after an outage of either side.
-func summaries(history *peer.Client, listings *store.Store) feed.Copy[api.EncodedSummary] {
-	return feed.Copy[api.EncodedSummary]{
-		Name:     "summaries",
-		Get:      history.Get,
-		Path:     "/internal/v1/summaries",
-		Sequence: func(s api.EncodedSummary) int64 { return s.Sequence },
-		Store:    listings,
-	}
 }

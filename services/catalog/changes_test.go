@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/catalog/internal/listingtest"
@@ -63,12 +62,4 @@ func TestChangesFollowTheSpecification(t *testing.T) {
 	require.Len(t, changed, 1)
 	require.Equal(t, api.RecordChange{ID: public[0].ID, Change: api.ChangeWithdrawn, At: startTime.Add(3 * time.Second),
 		Cursor: changed[0].Cursor}, changed[0])
-
-	s.get(api.Free, changesPath).RequireError(problem.SubscriptionRequired)
-	s.get(api.Free, changesPath+"?page=1").RequireError(problem.UnknownParameter)
-	s.get(api.Commercial, changesPath+"?after=yesterday").RequireError(problem.InvalidParameter)
-	s.clock.Advance(api.ChangesKept)
-	storetest.Eventually(t, "the database is polled at the new time",
-		func() bool { return s.get(api.Commercial, "/api/jobs").Status == http.StatusOK })
-	s.get(api.Commercial, path).RequireError(problem.CursorExpired)
 }

@@ -1,10 +1,8 @@
 package catalog_test
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -13,9 +11,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/peer"
-	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
-	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/catalog/internal/listingtest"
 )
 
@@ -49,25 +45,6 @@ func (s *service) walk(tier api.Tier, path string) (all []api.Opportunity) {
 	}
 }
 
-// The snapshot's tests compare every filter with the specification's rules.
-func TestPagesOfAFilterAreItsWholeList(t *testing.T) {
-	s := start(t, schema.SQLite(t))
-	records := listingtest.Records(21, 160, startTime)
-	s.load(records)
-	all := listingtest.Published(records, startTime)
-	verified := slices.DeleteFunc(slices.Clone(all), func(o api.Opportunity) bool {
-		return o.Verification.Status != api.Verified
-	})
-	require.Len(t, s.walk(api.Free, "/api/jobs?limit=3"), 10)
-	for i, tier := range []api.Tier{api.Developer, api.Commercial} {
-		for _, path := range []string{"/api/jobs", "/api/v1/opportunities"} {
-			limit := strconv.Itoa(7 + i)
-			require.Equal(t, encode(t, all), encode(t, s.walk(tier, path+"?limit="+limit)))
-			require.Equal(t, encode(t, verified), encode(t, s.walk(tier, path+"?verified=true&limit="+limit)))
-		}
-	}
-}
-
 func ids(all []api.Opportunity) []string {
 	out := make([]string, len(all))
 	for i, o := range all {
@@ -96,37 +73,12 @@ func TestResponsesFollowTheSpecification(t *testing.T) {
 			a.Header.Get("Link"))
 		require.Empty(t, s.get(api.Commercial, "/api/v1/opportunities").Header.Get("Link"))
 	})
-	t.Run("meta has the time and the tier", func(t *testing.T) {
-		require.Equal(t, api.NewMeta(api.Developer, startTime), s.list(api.Developer, "/api/jobs").Meta)
-	})
-	t.Run("a page past the end is empty", func(t *testing.T) {
-		page := s.list(api.Commercial, "/api/jobs?page=1000000")
-		require.Equal(t, 60, page.Pagination.Total)
-		require.NotNil(t, page.Data)
-		require.Empty(t, page.Data)
-	})
 	t.Run("detail and list show the same record", func(t *testing.T) {
 		first := s.list(api.Commercial, "/api/jobs").Data[0]
 		a := s.get(api.Commercial, "/api/v1/opportunities/"+first.ID)
 		require.Equal(t, encode(t, api.OpportunityDetail{Data: first, Meta: api.NewMeta(api.Commercial, startTime)}),
 			a.Body)
 	})
-	t.Run("HEAD is GET without a body", func(t *testing.T) {
-		get := s.get(api.Commercial, "/api/jobs")
-		head := s.Do(http.MethodHead, "/api/jobs", nil, api.CallerHeader, caller(api.Commercial))
-		require.Equal(t, http.StatusOK, head.Status)
-		require.Empty(t, head.Body)
-		require.Equal(t, strconv.Itoa(len(get.Body)), head.Header.Get("Content-Length"))
-		require.Equal(t, get.Header.Get("ETag"), head.Header.Get("ETag"))
-	})
-	for path, code := range map[string]problem.Code{
-		"/api/jobs?colour=red": problem.UnknownParameter, "/api/jobs?remote=": problem.InvalidParameter,
-		"/api/jobs?page=1&page=1":              problem.DuplicateParameter,
-		"/api/v1/opportunities/maple-0?page=1": problem.UnknownParameter,
-		"/api/v1/opportunities/Not%20An%20Id":  problem.NotFound, "/api/jobs/": problem.NotFound,
-	} {
-		s.get(api.Commercial, path).RequireError(code)
-	}
 }
 
 func TestAccess(t *testing.T) {
@@ -160,17 +112,6 @@ func TestConditionalRequests(t *testing.T) {
 		"want the same ETag for two spellings of a query")
 	require.NotEqual(t, s.get(api.Commercial, "/api/jobs").Header.Get("ETag"),
 		s.get(api.Commercial, "/api/jobs?page=2").Header.Get("ETag"))
-
-	// Both the clock and changed data change the ETag.
-	list := s.get(api.Commercial, "/api/jobs").Header.Get("ETag")
-	s.clock.Set(startTime.Add(api.FreshnessWindow))
-	storetest.Eventually(t, "the list has a new ETag at the new time", func() bool {
-		return request("/api/jobs", api.Commercial, list).Status == http.StatusOK
-	})
-	list = s.get(api.Commercial, "/api/jobs").Header.Get("ETag")
-	require.Equal(t, 1, s.curate("withdraw", fmt.Sprintf(`{"ids":[%q]}`, id)).Updated)
-	storetest.Eventually(t, "the list has a new ETag after the withdrawal",
-		func() bool { return request("/api/jobs", api.Commercial, list).Status == http.StatusOK })
 }
 
 func TestPermalinksShowTheFreeSetWhole(t *testing.T) {

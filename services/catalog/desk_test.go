@@ -155,6 +155,13 @@ func submission(t testing.TB, sheet api.ReviewSheet, note string) string {
 	return `{"review":` + string(review) + `}`
 }
 
+// verify reviews a listing on its current sheet.
+func (s *service) verify(actor, id, note string) api.ReviewReport {
+	s.t.Helper()
+	return operated[api.ReviewReport](s, 200, actor, "POST", "reviews/records/"+id,
+		submission(s.t, s.sheetFor(actor, id), note))
+}
+
 func TestReviewRecordsTheSheetAndEndsTheWork(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", `,"visibility":"published","curation":{"contact":"jo@x.example",`+

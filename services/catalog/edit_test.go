@@ -60,18 +60,14 @@ func TestEditNeedsTheCurrentVersion(t *testing.T) {
 		require.Empty(t, servicetest.Read[api.EditReport](same).Fields)
 		require.Equal(t, etag, same.Header.Get("ETag"))
 
-		for body, problem := range map[string]string{
-			strings.Replace(changed, `"id":"x"`, `"id":"y"`,
-				1): "id: must not change",
-			strings.Replace(changed, `"visibility":"published"`, `"visibility":"private"`,
-				1): "visibility: must be published or left out",
-			strings.Replace(changed, `"publishedAt":"2026`, `"publishedAt":"2025`,
-				1): "publishedAt: must not change",
-			strings.Replace(changed, `"category":"online"`, `"category":"fun"`,
-				1): "category: must be one of",
-			strings.Replace(changed, `{"url":"https://acme.example/about","checkedAt":null}`, ``, 1): "sources",
+		for change, problem := range map[[2]string]string{
+			{`"id":"x"`, `"id":"y"`}:                                      "id: must not change",
+			{`"visibility":"published"`, `"visibility":"private"`}:        "visibility: must be published or left out",
+			{`"publishedAt":"2026`, `"publishedAt":"2025`}:                "publishedAt: must not change",
+			{`"category":"online"`, `"category":"fun"`}:                   "category: must be one of",
+			{`{"url":"https://acme.example/about","checkedAt":null}`, ``}: "sources",
 		} {
-			got := s.edit("ann", "x", etag, body)
+			got := s.edit("ann", "x", etag, strings.Replace(changed, change[0], change[1], 1))
 			require.Equal(t, 200, got.Status, got.Body)
 			report := servicetest.Read[api.EditReport](got)
 			require.False(t, report.Applied)
@@ -89,37 +85,32 @@ func TestEditNeedsTheCurrentVersion(t *testing.T) {
 func TestDryRunOfAnEditShowsItsConsequences(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", `,"visibility":"published"`))
-		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/x",
-			submission(t, s.sheetFor("ann", "x"), ""))
+		s.verify("ann", "x", "")
 		s.clock.Advance(time.Minute)
 		shown := s.operate("ann", "GET", "records/x", "")
 		etag := shown.Header.Get("ETag")
-		body := strings.NewReplacer(`"startingCost":""`, `"startingCost":"10 CAD"`, `"summary":"Work."`,
-			`"summary":"Other work."`).
-			Replace(string(servicetest.Read[api.ListingDetail](shown).Listing))
-		dry := func(etag, body string) servicetest.Response { return s.edit("ann", "x?dryRun=true", etag, body) }
+		edited := func(query string, replacements ...string) api.EditReport {
+			t.Helper()
+			got := s.edit("ann", "x"+query, etag, strings.NewReplacer(replacements...).
+				Replace(string(servicetest.Read[api.ListingDetail](shown).Listing)))
+			require.Equal(t, 200, got.Status, got.Body)
+			return servicetest.Read[api.EditReport](got)
+		}
+		changes := []string{`"startingCost":""`, `"startingCost":"10 CAD"`, `"summary":"Work."`, `"summary":"Other work."`}
 
-		got := dry(etag, body)
-		require.Equal(t, 200, got.Status, got.Body)
-		report := servicetest.Read[api.EditReport](got)
+		report := edited("?dryRun=true", changes...)
 		require.False(t, report.Applied)
 		require.Equal(t, []string{"summary", "startingCost"}, report.Fields)
 		require.Equal(t, []string{"startingCost"}, report.Material)
 		require.True(t, report.Change.NeedsReview)
 		require.Equal(t, `"10 CAD"`, string(report.Change.Fields[0].New))
-		require.Equal(t, etag, s.operate("ann", "GET", "records/x", "").Header.Get("ETag"),
-			"a dry run changed the listing")
+		require.Equal(t, etag, s.operate("ann", "GET", "records/x", "").Header.Get("ETag"), "a dry run changed the listing")
+		require.Equal(t, 400, s.edit("ann", "x?dryRun=yes", etag, "{}").Status, "a misspelled dry run must not edit")
 
-		invalid := servicetest.Read[api.EditReport](dry(etag,
-			strings.Replace(body, `"sources":[`, `"sources":[{"url":"x","checkedAt":null},`, 1)))
-		require.Contains(t, fmt.Sprint(invalid.Problems), "sources[0].url")
-		require.Equal(t, 412, dry(`"outdated"`, body).Status)
-		require.Equal(t, 400, s.edit("ann", "x?dryRun=yes", etag, body).Status, "a misspelled dry run must not edit")
-
-		copied := servicetest.Read[api.EditReport](dry(etag, strings.Replace(body, "10 CAD", "", 1)))
+		copied := edited("?dryRun=true", changes[2:]...)
 		require.Empty(t, copied.Material)
 		require.False(t, copied.Change.NeedsReview)
-		done := servicetest.Read[api.EditReport](s.edit("ann", "x", etag, body))
+		done := edited("", changes...)
 		require.True(t, done.Applied)
 		require.Equal(t, report.Change, done.Change)
 		require.Equal(t, api.NeedsReview, s.sheetFor("ann", "x").Status)
@@ -149,8 +140,7 @@ func TestCandidatesShowWhatIsMissingAndDuplicates(t *testing.T) {
 		require.Len(t, operated[api.CandidateList](s, 200, "ann", "GET", "reviews/candidates?host=maple.example",
 			"").Candidates, 2)
 
-		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/a",
-			submission(t, s.sheetFor("ann", "a"), ""))
+		s.verify("ann", "a", "")
 		list = operated[api.CandidateList](s, 200, "ann", "GET", "reviews/candidates", "")
 		require.True(t, list.Candidates[0].Reviewed, "a first review does not publish")
 		require.Equal(t, "private", s.sheetFor("ann", "a").Visibility)

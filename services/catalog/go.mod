@@ -7,7 +7,6 @@ require (
 	github.com/bytedance/sonic v1.15.2
 	github.com/gin-gonic/gin v1.12.0
 	github.com/google/go-cmp v0.7.0
-	github.com/jackc/pgx/v5 v5.12.0
 	github.com/klauspost/compress v1.20.3
 	github.com/prometheus/client_golang v1.25.0
 	github.com/stretchr/testify v1.12.1
@@ -19,6 +18,7 @@ require (
 
 require (
 	github.com/caarlos0/env/v11 v11.4.2 // indirect
+	github.com/jackc/pgx/v5 v5.12.0 // indirect
 	github.com/sony/gobreaker/v2 v2.4.0 // indirect
 )
 

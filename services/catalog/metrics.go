@@ -31,7 +31,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	gauge("catalog_snapshot_build_duration_seconds", "Time it took to read and build the newest snapshot. "+
 		"The first one reads everything, later ones only changes.")(s.BuildTime.Seconds())
 	gauge("catalog_snapshot_timestamp_seconds", "Time the newest snapshot was built: at the start, and whenever "+
-		"published data changes. 0 before the first one.")(unixSeconds(s.BuiltAt))
+		"published data changes. 0 before the first one.")(float64(max(0, s.BuiltAt.UnixMilli())) / 1000)
 	gauge("catalog_records_left_out", "Published records that are not served because they cannot be decoded; "+
 		"the log names them.")(float64(s.LeftOut))
 	gauge("catalog_sequence",
@@ -68,11 +68,4 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		"without a review.", "within")
 	due(float64(view.Due(0)), "0d")
 	due(float64(view.Due(7*24*time.Hour)), "7d")
-}
-
-func unixSeconds(t time.Time) float64 {
-	if t.IsZero() {
-		return 0
-	}
-	return float64(t.UnixMilli()) / 1000
 }

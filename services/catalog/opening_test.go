@@ -120,8 +120,7 @@ func TestWithdrawalIsProposedToPublishers(t *testing.T) {
 		require.Equal(t, http.StatusNoContent, s.operate("pat", "POST", "reviews/records/twice/decline-withdrawal",
 			`{}`).Status)
 		require.Equal(t, []string{"reopened"}, pending())
-		report := operated[api.ReviewReport](s, 200, "ben", "POST", "reviews/records/reopened",
-			submission(t, s.sheetFor("ben", "reopened"), ""))
+		report := s.verify("ben", "reopened", "")
 		require.True(t, report.Applied, "it is open again")
 		storetest.Eventually(t, "the later review takes the proposal back", func() bool { return len(pending()) == 0 })
 	})

@@ -108,8 +108,7 @@ func TestQueueOfTodayIsLevelled(t *testing.T) {
 			`{"reason":"site down","until":"2026-11-19T09:00:00Z"}`)
 		require.Equal(t, []string{"r-00"}, s.queued("?skipped=true&scope=all"))
 		require.Equal(t, "r-10", s.queued("")[9], "another record must take the place of a skipped one")
-		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/r-01",
-			submission(t, s.sheetFor("ann", "r-01"), ""))
+		s.verify("ann", "r-01", "")
 		queue = s.queue("")
 		require.Equal(t, api.Workday{Target: 10, Done: 1, DoneBy: map[string]int{"ann": 1}}, queue.Today)
 		require.Len(t, queue.Records, 9)
@@ -148,8 +147,7 @@ func TestQueueIsOrderedByFindingsForQuotes(t *testing.T) {
 		require.Equal(t, []string{"missing", "missing", "", "", "present", "present"}, quotes)
 		require.Len(t, s.queued("?within=0d&limit=4"), 6)
 
-		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/e",
-			submission(t, s.sheetFor("ann", "e"), ""))
+		s.verify("ann", "e", "")
 		require.Equal(t, []string{"c", "e", "b", "f", "a", "d"}, s.queued(""),
 			"a missing quote is work of today although the review is fresh")
 		require.NotContains(t, s.queued("?within=0d"), "e")

@@ -50,9 +50,6 @@ func TestReadinessNamesTheFault(t *testing.T) {
 		cause func(w *environment, cfg *gateway.Config)
 		fault string
 	}{
-		"token": {func(w *environment, _ *gateway.Config) { w.catalog.rejectToken() },
-			"catalog (the token of gateway is rejected: compare catalog:... in OPPORTUNITY_PEER_TOKENS of gateway " +
-				"with gateway:... in OPPORTUNITY_CALLER_TOKENS of catalog)"},
 		"pair": {func(w *environment, _ *gateway.Config) {
 			w.catalog.ready = `{"status":"ready","faults":["` + pair + `"]}`
 		}, pair},

@@ -33,12 +33,8 @@ type fakeAuthquota struct {
 	digests  []string       // keys of byDigest in the order of addition
 	ledger   map[string]any // by account
 	lookups  int
-	pages    []*http.Request // received page requests
-	forms    []string        // bodies of pages
-	page     http.HandlerFunc
 	usage    map[usageKey]int // received calls
 	shared   api.SharedSettings
-	logged   []api.LoggedRequest
 	down     bool
 }
 
@@ -73,8 +69,6 @@ func newAuthquota(t testing.TB, counters *redis.Client) *fakeAuthquota {
 		_ = json.NewEncoder(w).Encode(map[string]any{"method": r.Method, "uri": r.RequestURI, "header": r.Header,
 			"body": string(body)})
 	})
-	mux.HandleFunc("/account", a.account)
-	mux.HandleFunc("/account/", a.account)
 	a.Server = servicetest.NewPeer(mux)
 	t.Cleanup(a.Close)
 	return a
@@ -175,7 +169,6 @@ func (a *fakeAuthquota) acceptUsage(w http.ResponseWriter, r *http.Request) {
 	for _, t := range batch.Counts {
 		a.usage[usageKey{t.Day, t.Key, t.Outcome}] += t.Calls
 	}
-	a.logged = append(a.logged, batch.Requests...)
 	w.WriteHeader(http.StatusNoContent)
 }
 
@@ -190,29 +183,6 @@ func (a *fakeAuthquota) usageOf(key string) map[api.CallOutcome]int {
 		}
 	}
 	return out
-}
-
-func (a *fakeAuthquota) account(w http.ResponseWriter, r *http.Request) {
-	form, _ := io.ReadAll(r.Body)
-	a.mu.Lock()
-	a.pages, a.forms = append(a.pages, r), append(a.forms, string(form))
-	page, down := a.page, a.down
-	a.mu.Unlock()
-	if down {
-		panic(http.ErrAbortHandler)
-	}
-	if page != nil {
-		page(w, r)
-	}
-}
-
-// takePages returns the page requests and their bodies since the last call.
-func (a *fakeAuthquota) takePages() (pages []*http.Request, forms []string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	pages, forms = a.pages, a.forms
-	a.pages, a.forms = nil, nil
-	return pages, forms
 }
 
 // issue creates a key of an account with limits.

@@ -104,28 +104,29 @@ func start(r *service.Runtime, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	behind := func(transport http.RoundTripper) func(name, base string) *proxy.Service {
-		return func(name, base string) *proxy.Service {
-			u, _ := url.Parse(base) // checked by Validate
-			return proxy.New(name, u, cfg.Tokens.For(name), r.Transport(transport, name))
-		}
+	behind := func(transport http.RoundTripper, name, base string) *proxy.Service {
+		u, _ := url.Parse(base) // checked by Validate
+		return proxy.New(name, u, cfg.Tokens.For(name), r.Transport(transport, name))
 	}
-	public, err := newPublic(cfg, edge.Edge{
-		Keys: keys, Limiter: limiter, Usage: recorder, Pages: pages, Agent: agents,
-		Records: quick(peer.Catalog, cfg.CatalogURL), Errors: errorWriter, Telemetry: r.Telemetry, Now: r.Now,
-	}, behind(forwarding))
+	services, owners := map[string]*proxy.Service{}, admin.Owners{}
+	for name, base := range cfg.services() {
+		services[name] = behind(forwarding, name, base)
+		owners[name] = behind(r.Connections(), name, base) // no response timeout: operators send whole files
+		r.WatchPeer(name, base, cfg.Tokens)
+	}
+	trusted, _ := config.Prefixes(cfg.TrustedProxies) // checked by Validate, as the next two
+	older, _ := apikey.ParseOlderForm(cfg.OlderKeys)
+	tokens, _ := admin.ParseTokens(cfg.OperatorTokens)
+	public, err := edge.Edge{
+		Keys: keys, OlderKeys: older, Limiter: limiter, Usage: recorder, Pages: pages, Agent: agents,
+		Catalog: services[peer.Catalog], History: services[peer.History], Account: services[peer.Authquota],
+		Billing: services[peer.Billing], Records: quick(peer.Catalog, cfg.CatalogURL), Trusted: trusted,
+		HTTPS: strings.HasPrefix(cfg.PublicURL, "https://"), Errors: errorWriter, Telemetry: r.Telemetry, Now: r.Now,
+	}.Handler()
 	if err != nil {
 		return err
 	}
 	ready := newReady(r, cfg, counters, settings)
-	tokens, _ := admin.ParseTokens(cfg.OperatorTokens) // checked by Validate
-	owners := admin.Owners{}
-	for name, base := range cfg.services() { // no response timeout: operators send whole files
-		owners[name] = behind(r.Connections())(name, base)
-	}
-	for name, base := range cfg.services() {
-		r.WatchPeer(name, base, cfg.Tokens)
-	}
 	r.Ready.Add("redis", server.Once(func(ctx context.Context) error { return counters.Ping(ctx).Err() }))
 	r.Handle(adminPort, r.Handler(admin.Handler(tokens, owners, ready, errorWriter)))
 	r.Handle(server.ServicePort, public)
@@ -149,21 +150,6 @@ func (c Config) services() map[string]string {
 		services[peer.Billing] = c.BillingURL
 	}
 	return services
-}
-
-// newPublic completes e with the settings and the proxies to the services, and returns the handler
-// of the public listener.
-func newPublic(cfg Config, e edge.Edge, service func(name, base string) *proxy.Service) (http.Handler, error) {
-	e.Catalog = service(peer.Catalog, cfg.CatalogURL)
-	e.History = service(peer.History, cfg.HistoryURL)
-	e.Account = service(peer.Authquota, cfg.AuthquotaURL)
-	if cfg.BillingURL != "" {
-		e.Billing = service(peer.Billing, cfg.BillingURL)
-	}
-	e.Trusted, _ = config.Prefixes(cfg.TrustedProxies) // checked by Validate, as the next
-	e.OlderKeys, _ = apikey.ParseOlderForm(cfg.OlderKeys)
-	e.HTTPS = strings.HasPrefix(cfg.PublicURL, "https://")
-	return e.Handler()
 }
 
 func newReady(r *service.Runtime, cfg Config, counters *redis.Client, settings *shared) *server.Ready {

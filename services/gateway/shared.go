@@ -47,10 +47,10 @@ type shared struct {
 
 // comparison is the state after a fetch.
 type comparison struct {
-	known    bool   // a fetch has succeeded, now or earlier
-	fault    string // names the settings that the gateway and authquota have different; empty: none
-	keysLost bool   // the gateway rejects keys that authquota issues
-	agreed   bool   // no keys were lost, now or earlier
+	known  bool   // a fetch has succeeded, now or earlier
+	fault  string // names the settings that the gateway and authquota have different; empty: none
+	blocks bool   // the gateway rejects keys that authquota issues, and always did
+	agreed bool   // it accepted them, now or earlier
 }
 
 // refresh fetches the settings. While authquota is unavailable the documents keep the last figures.
@@ -64,8 +64,9 @@ func (s *shared) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	next.fault, next.keysLost = s.cfg.compare(theirs)
-	next.agreed = next.agreed || !next.keysLost
+	fault, keysLost := s.cfg.compare(theirs)
+	next.agreed = next.agreed || !keysLost
+	next.fault, next.blocks = fault, !next.agreed
 	differ := !reflect.DeepEqual(theirs.Tiers, s.shown)
 	if differ && s.shown != nil {
 		s.changed = s.now()
@@ -104,7 +105,7 @@ func (s *shared) equal(context.Context) error {
 // settings, it only reports the difference.
 func (s *shared) watch(r *service.Runtime) {
 	r.Ready.Report(func() string {
-		if c := s.state.Load(); c != nil && !c.blocks() {
+		if c := s.state.Load(); c != nil && !c.blocks {
 			return c.fault
 		}
 		return ""
@@ -113,7 +114,7 @@ func (s *shared) watch(r *service.Runtime) {
 		switch c := s.state.Load(); {
 		case c == nil:
 			return errors.New("not compared yet")
-		case c.blocks():
+		case c.blocks:
 			return server.Fault(c.fault)
 		}
 		return nil
@@ -121,8 +122,6 @@ func (s *shared) watch(r *service.Runtime) {
 	r.Every(service.Loop{Name: "settings of authquota", Interval: sharedRefresh, Retry: sharedRetry,
 		Timeout: sharedTimeout, Do: s.refresh})
 }
-
-func (c *comparison) blocks() bool { return c.keysLost && !c.agreed }
 
 // compare returns the differences to the settings of authquota in words, and whether the gateway
 // rejects keys that authquota issues. The peppers may differ as they do while one is rotated.

@@ -24,7 +24,6 @@ import (
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/peer"
-	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/redisdb"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service/servicetest"
@@ -201,13 +200,12 @@ type service struct {
 	seen     []*http.Request
 	received []string // their bodies
 	handler  http.HandlerFunc
-	overview string       // of a catalog; empty: 404
-	callers  peer.Callers // for /readyz
-	ready    string       // body of /readyz
+	overview string // of a catalog; empty: 404
+	ready    string // body of /readyz
 }
 
 func newService(t testing.TB) *service {
-	s := &service{callers: servicetest.Callers(peer.Catalog)}
+	s := &service{}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", s.serve)
 	mux.Handle(api.MarkPath, http.NotFoundHandler())
@@ -216,11 +214,10 @@ func newService(t testing.TB) *service {
 		defer s.mu.Unlock()
 		respond(map[bool]int{true: http.StatusNotFound, false: http.StatusOK}[s.overview == ""], s.overview)(w, r)
 	})
-	mux.HandleFunc("/readyz", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		peer.NewAccess(peer.Catalog, s.callers, problem.Writer{}).Handler(http.HandlerFunc(
-			func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, s.ready) })).ServeHTTP(w, r)
+		_, _ = io.WriteString(w, s.ready)
 	})
 	s.Server = servicetest.NewPeer(mux)
 	t.Cleanup(s.Close)
@@ -238,13 +235,6 @@ func (s *service) serve(w http.ResponseWriter, r *http.Request) {
 		handler = respond(http.StatusOK, `{"data":[]}`)
 	}
 	handler(w, r)
-}
-
-// rejectToken makes the service accept another token of the gateway.
-func (s *service) rejectToken() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.callers = peer.Callers{Tokens: []string{"gateway:" + strings.Repeat("x", 32)}}
 }
 
 // respondWith sets the handler of all later requests and forgets the recorded ones.
@@ -275,6 +265,14 @@ func respond(status int, body string) http.HandlerFunc {
 			_, _ = io.WriteString(w, body)
 		}
 	}
+}
+
+// truncated responds with the start of a body.
+func truncated(rw http.ResponseWriter, _ *http.Request) {
+	rw.Header().Set("Content-Type", "application/json")
+	rw.Header().Set("Content-Length", "100000")
+	_, _ = io.WriteString(rw, strings.Repeat(" ", 50000))
+	panic(http.ErrAbortHandler)
 }
 
 var developer = api.Limits{PerMinute: 60, PerDay: 1000, PageSize: 50, History: true}

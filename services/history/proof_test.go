@@ -73,34 +73,6 @@ func TestVerifyFailsOnMismatch(t *testing.T) {
 	})
 }
 
-// To rotate a key, put the new seed first. After the old seed is destroyed its public key stays
-// configured.
-func TestCheckpointsOfRetiredKeysStayValid(t *testing.T) {
-	signing(t, func(t *testing.T, s *instance, cfg history.Config, _ *servicetest.Clock) {
-		s.record(line("a", "2026-11-10T00:00:00Z", api.FactualReview, api.OutcomeVerified))
-		s.awaitLog("1")
-		old := s.document().PublicKeys
-		require.Len(t, old, 1)
-		s.Stop()
-		cfg.Proof.SigningKeys = []string{strings.Repeat("02", 32)}
-		withoutOldKey := run(t, cfg, s.catalog)
-		withoutOldKey.record(line("a", "2026-11-11T00:00:00Z", api.FactualReview, api.OutcomeVerified))
-		withoutOldKey.Do(http.MethodGet, logPath+"/checkpoint", "").RequireError("internal_error")
-		withoutOldKey.Stop()
-		cfg.Proof.PublicKeys = old
-		again := run(t, cfg, s.catalog)
-		again.awaitLog("2")
-		all := again.document().PublicKeys
-		require.Len(t, all, 2)
-		again.Stop()
-		var out bytes.Buffer
-		require.NoError(t, history.Verify(t.Context(), cfg, nil, &out), out.String())
-		require.Contains(t, out.String(), "valid checkpoints: 2")
-		cfg.Proof.SigningKeys, cfg.Proof.PublicKeys = nil, all
-		require.NoError(t, history.Verify(t.Context(), cfg, nil, &out), "verification must need no secret")
-	})
-}
-
 func TestKnownAtPastTime(t *testing.T) {
 	signing(t, func(t *testing.T, s *instance, _ history.Config, c *servicetest.Clock) {
 		s.record(line("private", "2026-11-19T00:00:00Z", api.FactualReview, api.OutcomeVerified))

@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"math/big"
 	"net"
 	"testing"
 	"time"
@@ -25,18 +24,26 @@ type CA struct {
 // NewCA returns an authority that is valid for years.
 func NewCA(t testing.TB) *CA {
 	t.Helper()
-	key := newKey(t)
-	template := &x509.Certificate{
-		SerialNumber: serial(t), Subject: pkix.Name{CommonName: "authority in tests"}, IsCA: true,
-		BasicConstraintsValid: true,
-		NotBefore:             time.Now().AddDate(-10, 0, 0), NotAfter: time.Now().AddDate(10, 0, 0),
-		KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(t, err)
+	der, key := sign(t, nil, &x509.Certificate{
+		Subject: pkix.Name{CommonName: "authority in tests"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().AddDate(-10, 0, 0), NotAfter: time.Now().AddDate(10, 0, 0), KeyUsage: x509.KeyUsageCertSign,
+	})
 	cert, err := x509.ParseCertificate(der)
 	require.NoError(t, err)
 	return &CA{cert, key}
+}
+
+// sign returns a certificate with a new key, signed by ca or, if it is nil, by its own key.
+func sign(t testing.TB, ca *CA, template *x509.Certificate) (der []byte, key *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	if ca == nil {
+		ca = &CA{template, key}
+	}
+	der, err = x509.CreateCertificate(rand.Reader, template, ca.cert, key.Public(), ca.key) // with a random serial number
+	require.NoError(t, err)
+	return der, key
 }
 
 // PEM returns the certificate of the authority.
@@ -55,7 +62,7 @@ func (c *CA) Pool() *x509.CertPool {
 func (c *CA) Issue(t testing.TB, begin, end time.Time, names ...string) (cert, key []byte) {
 	t.Helper()
 	template := &x509.Certificate{
-		SerialNumber: serial(t), NotBefore: begin, NotAfter: end,
+		NotBefore: begin, NotAfter: end,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	for _, name := range names {
@@ -65,25 +72,9 @@ func (c *CA) Issue(t testing.TB, begin, end time.Time, names ...string) (cert, k
 			template.DNSNames = append(template.DNSNames, name)
 		}
 	}
-	own := newKey(t)
-	der, err := x509.CreateCertificate(rand.Reader, template, c.cert, own.Public(), c.key)
-	require.NoError(t, err)
+	der, own := sign(t, c, template)
 	private, err := x509.MarshalPKCS8PrivateKey(own)
 	require.NoError(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
-}
-
-func newKey(t testing.TB) crypto.Signer {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	return key
-}
-
-func serial(t testing.TB) *big.Int {
-	t.Helper()
-	n, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	require.NoError(t, err)
-	return n
 }

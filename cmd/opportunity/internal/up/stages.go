@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 )
 
 // job is a configured service, or other work that runs until the deployment stops.
@@ -22,37 +21,31 @@ type stages [][]job
 // whenStarted while they run; an error of whenStarted stops them too. run returns the errors of
 // whenStarted and of all services.
 func (s stages) run(ctx context.Context, whenStarted func(context.Context) error) error {
-	groupCtx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var mu sync.Mutex
-	var failure error
-	fail := func(err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		failure = errors.Join(failure, err)
-		cancel()
-	}
-
-	stops := make([]func(), len(s))
-	for i, stage := range s {
-		running, stop := context.WithCancel(context.WithoutCancel(ctx))
-		var all sync.WaitGroup
-		for _, svc := range stage {
-			all.Go(func() {
-				if err := svc.run(running); err != nil {
-					fail(fmt.Errorf("%s: %w", svc.name, err))
-				}
-				cancel()
-			})
+	if len(s) == 0 {
+		if err := whenStarted(ctx); err != nil && ctx.Err() == nil {
+			return err
 		}
-		stops[i] = func() { stop(); all.Wait() }
+		<-ctx.Done()
+		return nil
 	}
-	if err := whenStarted(groupCtx); err != nil && groupCtx.Err() == nil {
-		fail(err)
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	later, end := context.WithCancel(ctx)
+	defer end()
+	ended := make(chan error)
+	for _, svc := range s[0] {
+		go func() {
+			err := svc.run(running)
+			end()
+			if err != nil {
+				err = fmt.Errorf("%s: %w", svc.name, err)
+			}
+			ended <- err
+		}()
 	}
-	<-groupCtx.Done()
-	for i := range stops {
-		stops[len(stops)-1-i]()
+	err := s[1:].run(later, whenStarted)
+	stop()
+	for range s[0] {
+		err = errors.Join(err, <-ended)
 	}
-	return failure
+	return err
 }

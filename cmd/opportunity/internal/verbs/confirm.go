@@ -11,32 +11,22 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// confirm prints what is about to happen. It returns an error unless a person at a terminal
-// confirms.
+// confirm prints what is about to happen. It returns an error unless a person at a terminal enters
+// yes.
 func confirm(in io.Reader, out io.Writer, what string) error {
 	fmt.Fprintln(Printable(out), what)
 	if !terminal(in) {
 		return errors.New("standard input is not a terminal: add --yes to skip the confirmation; nothing was changed")
 	}
-	return agree(bufio.NewReader(in), out)
-}
-
-// agree asks until a person enters yes or no. It returns an error unless they enter yes.
-func agree(in *bufio.Reader, out io.Writer) error {
-	for {
-		fmt.Fprint(out, "Continue? (yes, no): ")
-		answer, err := in.ReadString('\n')
-		switch strings.ToLower(strings.TrimSpace(answer)) {
-		case "yes", "y":
-			return nil
-		case "no", "n":
-			return errors.New("nothing was changed")
-		}
-		if err != nil {
-			fmt.Fprintln(out)
-			return errors.New("no answer: add --yes to skip the confirmation; nothing was changed")
-		}
+	fmt.Fprint(out, "Continue? (yes, no): ")
+	answer, err := bufio.NewReader(in).ReadString('\n')
+	switch answer = strings.ToLower(strings.TrimSpace(answer)); {
+	case answer == "yes", answer == "y":
+		return nil
+	case answer == "" && err != nil:
+		return errors.New("no answer: add --yes to skip the confirmation; nothing was changed")
 	}
+	return errors.New("nothing was changed")
 }
 
 // asksFirst adds the flag --yes to a command, without which it asks a person at a terminal to

@@ -5,9 +5,6 @@ import (
 	"testing"
 )
 
-// Agree is exported to tests, which have no terminal.
-var Agree = agree
-
 // AtTerminal makes commands take their input for a terminal until the test ends.
 func AtTerminal(t *testing.T) {
 	before := terminal

@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,14 +47,20 @@ without facts does not change the facts.
 
 The review's time is when the command read the listing, unless you set it. The review is rejected if
 another event was recorded for the listing since then.`,
-		Example: "  opportunity reviews record maple-scribe --outcome closed --note \"The site says so.\"" +
-			" --source https://maple-scribe.example/\n  opportunity reviews record maple-scribe --outcome verified --set " +
-			"remote=true --set pay=null" +
-			" --source https://maple-scribe.example/jobs\n  opportunity reviews record maple-scribe --event review.json " +
-			"--output json",
+		Example: `  opportunity reviews record maple-scribe --outcome closed --closed ended --source https://maple-scribe.example/
+  opportunity reviews record maple-scribe --outcome verified --set pay=null --source https://maple-scribe.example/jobs
+  opportunity reviews record maple-scribe --event review.json --output json`,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if r.file == "" && r.given.Outcome == "" {
 				return errors.New("missing --outcome or --event: to review a listing fact by fact, use the curation desk")
+			}
+			for _, flag := range []string{"outcome", "closed", "facts", "set", "note", "source", "checked-at", "yes"} {
+				if r.file != "" && cmd.Flags().Changed(flag) {
+					return fmt.Errorf("--event and --%s cannot be used together", flag)
+				}
+			}
+			if r.facts != "" && len(r.set) > 0 {
+				return errors.New("--facts and --set cannot be used together")
 			}
 			if r.closed != "" && r.given.Outcome != api.OutcomeClosed {
 				return flags.Usage("--closed %s needs --outcome closed", r.closed)
@@ -74,10 +81,6 @@ another event was recorded for the listing since then.`,
 	f.TimeVar(&r.given.CheckedAt, "checked-at", time.Time{}, []string{time.RFC3339Nano},
 		"time of the review (RFC 3339, default now)")
 	f.BoolVar(&r.yes, "yes", false, "skip the confirmation")
-	for _, flag := range []string{"outcome", "closed", "facts", "set", "note", "source", "checked-at", "yes"} {
-		c.MarkFlagsMutuallyExclusive("event", flag)
-	}
-	c.MarkFlagsMutuallyExclusive("facts", "set")
 	return c
 }
 
@@ -151,54 +154,40 @@ func (s *submission) read(cmd *cobra.Command, id string, sheet api.ReviewSheet) 
 	if s.given.SourceURLs == nil {
 		s.given.SourceURLs = []string{}
 	}
-	if s.file == "" && s.given.Facts != nil {
-		s.given.Evidence = s.keptQuotes(s.given.Facts.Facts, sheet)
+	if s.file != "" {
+		return problems, nil
 	}
-	if s.closed != "" {
-		if s.given.Evidence == nil {
-			s.given.Evidence = &api.GivenEvidence{Quotes: []api.Quote{}, Gone: []string{}, Unopened: []string{}}
-		}
-		s.given.Evidence.Closed = s.closed
+	kept := []api.Quote{}
+	if s.given.Facts != nil {
+		kept = append(kept, s.keptQuotes(s.given.Facts.Facts, sheet)...)
+	}
+	if len(kept) > 0 || s.closed != "" {
+		s.given.Evidence = &api.GivenEvidence{Quotes: kept, Gone: []string{}, Unopened: []string{}, Closed: s.closed}
 	}
 	return problems, nil
 }
 
 // keptQuotes returns the stored quotes of the facts that the review keeps, from the pages that it
-// used, or nil if there are none.
-func (s *submission) keptQuotes(facts api.Facts, sheet api.ReviewSheet) *api.GivenEvidence {
-	var kept []api.Quote
-	changed, used := forms.Differences(sheet.CurrentFacts(), facts),
-		append(facts.Cites(api.FactNames...), s.given.SourceURLs...)
-	for _, q := range sheet.CurrentQuotes() {
-		if facts.Knows(q.Fact) && !slices.Contains(changed, q.Fact) && slices.Contains(used, q.SourceURL) {
-			kept = append(kept, q)
-		}
-	}
-	if kept == nil {
-		return nil
-	}
-	return &api.GivenEvidence{Quotes: kept, Gone: []string{}, Unopened: []string{}}
+// used.
+func (s *submission) keptQuotes(facts api.Facts, sheet api.ReviewSheet) []api.Quote {
+	changed := forms.Differences(sheet.CurrentFacts(), facts)
+	used := append(facts.Cites(api.FactNames...), s.given.SourceURLs...)
+	return slices.DeleteFunc(sheet.CurrentQuotes(), func(q api.Quote) bool {
+		return !facts.Knows(q.Fact) || slices.Contains(changed, q.Fact) || !slices.Contains(used, q.SourceURL)
+	})
 }
 
 // confirmChanges prints the facts that the review changes and, without --yes, asks for
 // confirmation.
 func (s *submission) confirmChanges(cmd *cobra.Command, sheet api.ReviewSheet) error {
-	var text strings.Builder
-	before, after := forms.Values(sheet.CurrentFacts()), forms.Values(s.given.Facts.Facts)
-	for _, name := range api.FactNames {
-		if !bytes.Equal(before[name], after[name]) {
-			fmt.Fprintf(&text, "%s: %s -> %s\n", name, compact(before[name]), compact(after[name]))
-		}
-	}
-	if text.Len() == 0 {
-		text.WriteString("no fact changes\n")
-	}
+	changes := forms.Changes(sheet.CurrentFacts(), s.given.Facts.Facts)
+	text := cmp.Or(strings.Join(changes, "\n"), "no fact changes") + "\n"
 	if s.yes {
-		_, err := io.WriteString(cmd.ErrOrStderr(), text.String())
+		_, err := io.WriteString(cmd.ErrOrStderr(), text)
 		return err
 	}
 	return confirm(cmd.InOrStdin(), cmd.ErrOrStderr(),
-		text.String()+"The review will be appended, and can only be corrected by a later one.")
+		text+"The review will be appended, and can only be corrected by a later one.")
 }
 
 // changed returns a review with all facts as JSON after changes of the form NAME=VALUE. A value
@@ -227,10 +216,7 @@ func object(cmd *cobra.Command, file string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: give a file that holds the JSON object, or - for standard input", err)
 	}
 	var line bytes.Buffer
-	if err := json.Compact(&line, text); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	if line.Len() == 0 || line.Bytes()[0] != '{' {
+	if err := json.Compact(&line, text); err != nil || !bytes.HasPrefix(line.Bytes(), []byte("{")) {
 		return nil, fmt.Errorf("%s: must hold one JSON object", file)
 	}
 	return line.Bytes(), nil

@@ -80,6 +80,41 @@ func TestVerbs(t *testing.T) {
 		warned    = `{"applied":true,"created":1,"refused":[],"warnings":["OPPORTUNITY_OLDER_KEYS is not set"]}`
 		listed    = `{"listings":[{"id":"a","company":"=Acme, Ltd","category":"sell","visibility":"private","status":"unverified"},` +
 			`{"id":"b","company":"B","category":"online","visibility":"published","status":"stale","lastCheckedAt":"2026-11-02T00:00:00Z"}],"next":"b"}`
+		due = `{"records":[{"id":"a","company":"=cmd|' /C calc'!A0","category":"online","status":"needs-review","dueAt":"2026-11-18T09:30:00Z",` +
+			`"reasons":[{"why":"edit","at":"2026-11-18T09:30:00Z","fields":["facts","startingCost"],"actor":"ann"},` +
+			`{"why":"link-check","at":"2026-11-19T09:00:00Z","outcome":"closed","note":"answered\n404"}]},` +
+			`{"id":"c","company":"C, \"Inc\"","category":"host","status":"verified","dueAt":"2026-11-24T09:00:00Z","lastCheckedAt":"2026-11-10T09:00:00Z",` +
+			`"reasons":[{"why":"never-reviewed","at":"2026-11-19T10:00:00Z"},{"why":"stale","at":"2026-11-24T09:00:00Z"}]},` +
+			`{"id":"d","company":"D","category":"host","status":"unverified","reasons":[{"why":"never-reviewed"}]}]}`
+		dueTable = `DUE                   ID  CATEGORY  STATUS        WHY
+2026-11-18 09:30:00Z  a   online    needs-review  changed 2026-11-18 09:30: facts, startingCost by ann; link check of 2026-11-19 09:00: closed (answered 404)
+2026-11-24 09:00:00Z  c   host      verified      never reviewed, published 2026-11-19 10:00; stale after 2026-11-24 09:00
+-                     d   host      unverified    never reviewed
+3 due
+`
+		dueCSV = `due_at,id,company,category,status,last_checked_at,why
+2026-11-18T09:30:00Z,a,'=cmd|' /C calc'!A0,online,needs-review,,"changed 2026-11-18 09:30: facts, startingCost by ann; link check of 2026-11-19 09:00: closed (answered 404)"
+2026-11-24T09:00:00Z,c,"C, ""Inc""",host,verified,2026-11-10T09:00:00Z,"never reviewed, published 2026-11-19 10:00; stale after 2026-11-24 09:00"
+,d,D,host,unverified,,never reviewed
+`
+		detail = `{"listing":{"id":"a","company":{"name":"Acme","website":"https://acme.example/"},"category":"sell","summary":"Work.",` +
+			`"sources":[{"url":"https://s.example/","checkedAt":"2026-11-18"}],"visibility":"withdrawn","curation":{"notes":"Two\nlines."}},` +
+			`"record":{"id":"a","verification":{"status":"unverified"},"facts":{"remote":true}},"updatedAt":"2026-11-20T08:00:00Z",` +
+			`"changes":[{"at":"2026-11-20T08:00:00Z","actor":"bob","action":"withdrawn","fields":["visibility"]}]}`
+		visible = "Visibility     withdrawn\nStatus         unverified\nLast review    never\nPublished      never\n" +
+			"Changed        2026-11-20 08:00:00Z\nSummary        Work.\n"
+		wrongLines = "line 1 (id nope): id: there is no such listing\nsources: name one (2 lines: 2, 3)\n"
+		dryRun     = `{"created":1,"updated":1,"unchanged":3,"published":1,"needsReview":1,"neverReviewed":1,"keptWithdrawn":["a","b"],` +
+			`"changes":[{"id":"b","change":"created","published":true},{"id":"a","change":"updated","needsReview":true,"fields":[` +
+			`{"field":"startingCost","old":"None","new":"éééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééé"},` +
+			`{"field":"facts.remote","old":null,"new":true}]}],"refused":[]}`
+		dryRunText = `+ b  published
+~ a  turns needs-review
+    startingCost: "None" -> "éééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééé...
+    facts.remote: null -> true
+would create 1, update 1, leave 3 unchanged; publish 1; turn 1 needs-review
+of those to publish, 1 never reviewed
+`
 		publish = "POST /operator/v1/listings/publish"
 		imports = "POST /operator/v1/listings/import"
 	)
@@ -120,16 +155,24 @@ func TestVerbs(t *testing.T) {
 			"created 3, updated 0, unchanged 0; published 2, 1 of them never reviewed\n" + stays, "", ""},
 		"listings import -": {three, imports + "?ask=true ann {}", "", asks, isTerm},
 		"listings import - --yes": {wrong, imports + " ann {}", "",
-			"line 1 (id nope): id: there is no such listing\nsources: name one (2 lines: 2, 3)\n", nothing},
+			wrongLines, nothing},
 		"listings list --visibility private --search x --limit 2 --after 0": {listed,
 			"GET /operator/v1/listings?after=0&limit=2&text=x&visibility=private ann ", `ID  COMPANY     CATEGORY  VISIBILITY  STATUS      LAST REVIEW
 a   =Acme, Ltd  sell      private     unverified  never
 b   B           online    published   stale       2026-11-02 00:00:00Z
 There are more: continue with --after b
 `, "", ""},
-		"listings list --output json": {listed, "GET /operator/v1/listings ann ", listed + "\n", "", ""},
-		"listings schema":             {out: string(listingfile.Schema)},
-		"listings schema --example":   {out: string(listingfile.Example)},
+		"listings list --output json":               {listed, "GET /operator/v1/listings ann ", listed + "\n", "", ""},
+		"listings import --dry-run -":               {dryRun, imports + "?dryRun=true ann {}", dryRunText + stays + "nothing was changed\n", "", ""},
+		"listings import --dry-run - --output json": {dryRun, imports + "?dryRun=true ann {}", dryRun + "\n", "", ""},
+		"listings import - --dry-run":               {wrong, imports + "?dryRun=true ann {}", "", wrongLines, nothing},
+		"listings show a/b":                         {detail, "GET /operator/v1/records/a%2Fb ann ", "..." + visible, "", ""},
+		"listings show a --output json":             {detail, "GET /operator/v1/records/a ann ", detail + "\n", "", ""},
+		"reviews due --within 7d":                   {due, "GET /operator/v1/reviews/due?within=168h0m0s ann ", dueTable, "", ""},
+		"reviews due --output csv":                  {due, "GET /operator/v1/reviews/due ann ", dueCSV, "", ""},
+		"reviews due --output json":                 {due, "GET /operator/v1/reviews/due ann ", due + "\n", "", ""},
+		"listings schema":                           {out: string(listingfile.Schema)},
+		"listings schema --example":                 {out: string(listingfile.Example)},
 		"events append -": {newer, "POST /operator/v1/events/append ann {}", "", "...  a: review closed, checked " +
 			"2026-11-20 09:01:00Z, recorded 2026-11-20 10:00:00Z by eve (The site is gone.)\n", nothing},
 		"events append - --output json": {newer, "POST /operator/v1/events/append ann {}", newer + "\n", "", nothing},
@@ -182,15 +225,8 @@ func TestLintNeedsNoAPI(t *testing.T) {
 
 	out, _, err = verb(t, nowhere, bad, "listings", "lint", "-", "--output", "json")
 	require.Error(t, err)
-	var report struct {
-		Valid    bool
-		Listings int
-		Rejected []struct{ Line int } `json:"refused"`
-	}
-	require.NoError(t, json.Unmarshal([]byte(out), &report))
-	require.False(t, report.Valid)
-	require.Len(t, report.Rejected, 201)
-
+	require.Contains(t, out, `"valid":false`)
+	require.Equal(t, 201, strings.Count(out, `{"line":`))
 	_, _, err = verb(t, nowhere, "", "listings", "lint", filepath.Join(t.TempDir(), "none"))
 	require.Error(t, err)
 }
@@ -215,36 +251,6 @@ func TestEventsLintNeedsNoAPI(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "1 events, no problems\n", out)
 	require.Equal(t, "line 1 (id a): facts.applicationStatus: is recorded as closed, like the outcome\n", errs)
-}
-
-func TestDryRun(t *testing.T) {
-	answer := `{"dryRun":true,"created":1,"updated":1,"unchanged":3,"published":1,"needsReview":1,"neverReviewed":1,"keptWithdrawn":["x","y"],"changes":[
-		{"id":"b","change":"created","published":true,"fields":[]},
-		{"id":"a","change":"updated","needsReview":true,"fields":[{"field":"startingCost","old":"None","new":"` + strings.Repeat("é", 80) + `"},
-			{"field":"facts.remote","old":null,"new":true}]}],"refused":[],"omitted":0}`
-	c, sent := admin(t, http.StatusOK, answer)
-	out, _, err := verb(t, c.URL, "{}", "listings", "import", "--dry-run", "-")
-	require.NoError(t, err)
-	require.Equal(t, "POST /operator/v1/listings/import?dryRun=true ann {}", sent.String())
-	require.Equal(t, `+ b  published
-~ a  turns needs-review
-    startingCost: "None" -> "`+strings.Repeat("é", 66)+`...
-    facts.remote: null -> true
-would create 1, update 1, leave 3 unchanged; publish 1; turn 1 needs-review
-of those to publish, 1 never reviewed
-2 stay withdrawn although the file has them as published: x, y
-publish them again with: opportunity listings publish ID...
-nothing was changed
-`, out)
-	out, _, err = verb(t, c.URL, "{}", "listings", "import", "--dry-run", "-", "--output", "json")
-	require.NoError(t, err)
-	require.JSONEq(t, answer, out)
-
-	c, _ = admin(t, http.StatusOK,
-		`{"dryRun":true,"refused":[{"line":2,"id":"x","problems":[{"path":"kind","message":"is not a known field"}]}]}`)
-	_, errs, err := verb(t, c.URL, "{}", "listings", "import", "--dry-run", "-")
-	require.ErrorContains(t, err, "nothing was changed")
-	require.Equal(t, "line 2 (id x): kind: is not a known field\n", errs)
 }
 
 // Names come from files of others: they must not control the terminal, break a table or forge its

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/keyusage"
 	"opportunity.internal/services/authquota/internal/testkit"
@@ -138,7 +137,7 @@ func BenchmarkTenThousandCalls(b *testing.B) {
 			for i := range 5 {
 				held = append(held, issue(b, db, string(rune('0'+i))))
 			}
-			var cpu, server time.Duration
+			var cpu time.Duration
 			calls := 0
 			for b.Loop() {
 				b.StopTimer()
@@ -160,7 +159,7 @@ func BenchmarkTenThousandCalls(b *testing.B) {
 					require.NoError(b, err)
 					bodies = append(bodies, body)
 				}
-				serverBefore, before := storetest.ServerCPU(b, url), processCPU(b)
+				before := processCPU(b)
 				b.StartTimer()
 				for _, body := range bodies {
 					var batch api.UsageBatch
@@ -170,10 +169,8 @@ func BenchmarkTenThousandCalls(b *testing.B) {
 					require.NoError(b, s.AddRequests(b.Context(), requests))
 				}
 				cpu += processCPU(b) - before
-				server += storetest.ServerCPU(b, url) - serverBefore
 			}
 			b.ReportMetric(float64(cpu.Milliseconds())/float64(b.N), "cpu-ms")
-			b.ReportMetric(float64(server.Milliseconds())/float64(b.N), "server-cpu-ms")
 			require.NoError(b, s.PruneRequests(b.Context()))
 			before := time.Now()
 			recent, err := s.RecentRequests(b.Context(), held[0].Account)

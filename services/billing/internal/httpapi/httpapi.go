@@ -92,8 +92,7 @@ func (a API) reconcile(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	// This request takes longer than the server's write timeout allows.
-	_ = http.NewResponseController(g.Writer).SetWriteDeadline(time.Now().Add(reconcileTimeout + time.Minute))
+	web.Extend(g, reconcileTimeout) // longer than other requests
 	ctx, cancel := context.WithTimeout(g.Request.Context(), reconcileTimeout)
 	defer cancel()
 	report, err := a.Reconcile(ctx, actor)

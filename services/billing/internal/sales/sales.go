@@ -8,6 +8,7 @@ package sales
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
@@ -188,11 +189,6 @@ func longestResumable(account subscription.Account) []subscription.State {
 	if len(account.Renewing()) > 0 || len(resumable) == 0 {
 		return nil
 	}
-	longest := resumable[0]
-	for _, state := range resumable[1:] {
-		if state.Paid.Until.After(longest.Paid.Until) {
-			longest = state
-		}
-	}
+	longest := slices.MaxFunc(resumable, func(a, b subscription.State) int { return a.Paid.Until.Compare(b.Paid.Until) })
 	return []subscription.State{longest}
 }

@@ -299,37 +299,13 @@ func TestDisputeOfDeletedCustomer(t *testing.T) {
 	})
 }
 
-// An attempt whose card was declined stays open until it ends unpaid. After that the account can
-// buy with a new session.
-func TestAbandonedPurchaseCanBeRestarted(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, s *testSales) {
-		first := s.checkout(t)
-		require.NoError(t, s.processor.Sandbox.Pay(t.Context(), path.Base(first), true))
-		s.deliver(s.processor.Events()...)
-		require.Equal(t, api.PaymentFailed, s.account().Entitlement.Trouble)
-		require.Equal(t, first, s.checkout(t), "the session is still open")
-
-		s.time = s.time.Add(23 * time.Hour)
-		s.deliver(s.processor.Events()...)
-		require.Equal(t, api.NoTrouble, s.account().Entitlement.Trouble)
-		require.Equal(t, problem.NotFound, problem.Of(s.pay(t, first)).Code)
-		second := s.checkout(t)
-		require.NotEqual(t, first, second)
-		require.NoError(t, s.pay(t, second))
-	})
-}
-
 // Each state of a purchase comes from one place, and a payment supersedes a declined card.
 func TestStateOfPurchase(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *testSales) {
-		state := func() (api.Purchase, api.Trouble) {
-			summary := s.account().Summary(true)
-			return summary.Purchase, summary.Entitlement.Trouble
-		}
 		is := func(purchase api.Purchase, trouble api.Trouble, what string) {
 			t.Helper()
-			gotPurchase, gotTrouble := state()
-			require.Equal(t, []any{purchase, trouble}, []any{gotPurchase, gotTrouble}, what)
+			summary := s.account().Summary(true)
+			require.Equal(t, []any{purchase, trouble}, []any{summary.Purchase, summary.Entitlement.Trouble}, what)
 		}
 		is(api.NoPurchase, api.NoTrouble, "no purchase")
 		first := s.checkout(t)
@@ -337,6 +313,7 @@ func TestStateOfPurchase(t *testing.T) {
 		require.NoError(t, s.processor.Sandbox.Pay(t.Context(), path.Base(first), true))
 		s.deliver(s.processor.Events()...)
 		is(api.PurchaseDeclined, api.PaymentFailed, "the card was declined")
+		require.Equal(t, first, s.checkout(t), "the session is still open")
 
 		s.time = s.time.Add(12 * time.Hour) // the session expires, the declined subscription not yet
 		id, events := s.processor.Pay(s.checkout(t))
@@ -347,6 +324,7 @@ func TestStateOfPurchase(t *testing.T) {
 		s.time = s.time.Add(23 * time.Hour)
 		s.deliver(s.processor.Events()...)
 		is(api.PurchasePaid, api.NoTrouble, "the end of the declined one changes nothing")
+		require.Equal(t, problem.NotFound, problem.Of(s.pay(t, first)).Code)
 		s.deliver(s.processor.Delete(id)...)
 		is(api.NoPurchase, api.NoTrouble, "the plan can be bought again")
 		s.checkout(t)

@@ -130,42 +130,26 @@ func TestPortal(t *testing.T) {
 	require.Contains(t, text(t, resp), "This subscription has ended.")
 }
 
-var button = regexp.MustCompile(`name="act" value="([a-z-]+)"`)
-
-// Every status has a description, and the portal offers only actions that succeed.
+// Every status has a description, and an ended subscription offers no action.
 func TestPortalDescribesEveryStatus(t *testing.T) {
-	unpaid := func(s *site) {
-		require.Equal(s.t, http.StatusSeeOther, s.send(http.MethodPost, s.checkout(), "card=declined").StatusCode)
-	}
-	paid := func(change func(s *site, id string)) func(s *site) {
-		return func(s *site) {
-			id, _ := s.Subscribe(s.customer, "acc_<1>")
-			change(s, id)
-		}
-	}
-	for words, prepare := range map[string]func(s *site){
-		"Active</dd>":                          paid(func(*site, string) {}),
-		"cancelled at period end":              paid(func(s *site, id string) { s.Cancel(id, true) }),
-		"Past due: the renewal payment failed": paid(func(s *site, id string) { s.Renew(id, false) }),
-		"Ended</dd>":                           paid(func(s *site, id string) { s.Delete(id) }),
-		"Unpaid":                               unpaid,
+	for words, change := range map[string]func(s *site, id string){
+		"Active</dd>":                          func(*site, string) {},
+		"cancelled at period end":              func(s *site, id string) { s.Cancel(id, true) },
+		"Past due: the renewal payment failed": func(s *site, id string) { s.Renew(id, false) },
+		"Ended</dd>":                           func(s *site, id string) { s.Delete(id) },
+		"Unpaid":                               nil,
 	} {
 		t.Run(words, func(t *testing.T) {
 			s := newSite(t)
-			prepare(s)
-			portal := s.portal()
-			page := s.page(portal)
-			require.Contains(t, page, words)
-			offered := button.FindAllStringSubmatch(page, -1)
-			require.Equal(t, !strings.Contains(page, "Ended"), strings.Contains(page, "Move the clock"))
-			for _, action := range offered {
-				each := newSite(t)
-				prepare(each)
-				portal := each.portal()
-				subscription := regexp.MustCompile(`sub_sandbox_[0-9A-Z]+`).FindString(each.page(portal))
-				resp := each.send(http.MethodPost, portal, "act="+action[1]+"&subscription="+subscription)
-				require.Equal(t, http.StatusSeeOther, resp.StatusCode, action[1])
+			if change == nil {
+				require.Equal(t, http.StatusSeeOther, s.send(http.MethodPost, s.checkout(), "card=declined").StatusCode)
+			} else {
+				id, _ := s.Subscribe(s.customer, "acc_<1>")
+				change(s, id)
 			}
+			page := s.page(s.portal())
+			require.Contains(t, page, words)
+			require.Equal(t, words != "Ended</dd>", strings.Contains(page, `name="subscription"`))
 		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -45,18 +44,6 @@ func TestAcceptsGzip(t *testing.T) {
 	}
 	require.False(t, acceptsGzip(nil))
 	require.True(t, acceptsGzip([]string{"br", "gzip"}), "several fields")
-}
-
-// The decoder has nothing in common with the encoder.
-func TestGzipOfTheSystemDecodesBodies(t *testing.T) {
-	plain := strings.Repeat(`{"name":"one"},`, 5000)
-	body := NewCache(MaxBytes).Append(nil, "1", "page=1", text(plain, new(atomic.Int32)), []byte(`],"at":1}`))
-	check := exec.CommandContext(t.Context(), "gzip", "-dc")
-	check.Stdin = bytes.NewReader(body)
-	got, err := check.Output()
-	require.NoError(t, err)
-	require.Equal(t, plain+`],"at":1}`, string(got))
-	require.Less(t, len(body), len(plain)/20)
 }
 
 func TestPageIsCompressedOncePerVersion(t *testing.T) {

@@ -2,13 +2,11 @@ package httpapi
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/jsonlines"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/catalog/internal/store"
@@ -33,14 +31,12 @@ func (a API) takeLease(r request, in api.LeaseRequest) (web.Reply, error) {
 }
 
 func (a API) saveDraft(r request) (web.Reply, error) {
-	content, err := io.ReadAll(http.MaxBytesReader(r.Writer, r.Request.Body, api.MaxDraft))
-	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) || err == nil && jsonlines.Check(content) != nil {
-		return web.Reply{}, problem.New(problem.InvalidParameter, "A draft must be JSON of at most %d bytes.",
-			api.MaxDraft)
+	var content json.RawMessage
+	if err := web.Decode(r.Context, &content, api.MaxDraft); err != nil {
+		return web.Reply{}, err
 	}
-	if err != nil {
-		return web.Reply{}, problem.New(problem.InvalidParameter,
-			"The draft could not be read to its end.").Because(err)
+	if len(content) == 0 {
+		return web.Reply{}, problem.New(problem.InvalidParameter, "The body must be the draft as JSON.")
 	}
 	return web.JSON(a.Desk.SaveDraft(r.context(), r.id(), r.actor, content))
 }

@@ -178,29 +178,23 @@ func everyField(t *testing.T) listingfile.Line {
 	return line
 }
 
-func TestUpdateNeverPublishesAWithdrawnListing(t *testing.T) {
-	line := everyField(t)
-	entry := listing.Create(line, now)
-	entry.Visibility = listingfile.Withdrawn
-	line.Summary = "Other words."
-	updated, change := entry.Update(line, now)
-	require.Equal(t, listingfile.Withdrawn, updated.Visibility)
-	require.Equal(t, listing.Change{Fields: []string{"summary"}, KeptWithdrawn: true}, change)
-	line.Visibility = listingfile.Withdrawn
-	_, change = entry.Update(line, now)
-	require.False(t, change.KeptWithdrawn, "the line is withdrawn, too")
-}
-
-func TestUpdateWithdraws(t *testing.T) {
-	line := everyField(t)
-	for _, visibility := range []listingfile.Visibility{listingfile.Private, listingfile.Published} {
+func TestOnlyOperatorsPublishAWithdrawnListing(t *testing.T) {
+	const private, published, withdrawn = listingfile.Private, listingfile.Published, listingfile.Withdrawn
+	for _, c := range []struct {
+		was, line, is listingfile.Visibility
+		change        listing.Change
+	}{
+		{withdrawn, published, withdrawn, listing.Change{Fields: []string{"summary"}, KeptWithdrawn: true}},
+		{withdrawn, withdrawn, withdrawn, listing.Change{Fields: []string{"summary"}}},
+		{private, withdrawn, withdrawn, listing.Change{Fields: []string{"summary", "visibility"}, Withdrawn: true}},
+		{published, withdrawn, withdrawn, listing.Change{Fields: []string{"summary", "visibility"}, Withdrawn: true}},
+	} {
+		line := everyField(t)
 		entry := listing.Create(line, now)
-		entry.Visibility = visibility
-		withdrawn := line
-		withdrawn.Visibility = listingfile.Withdrawn
-		updated, change := entry.Update(withdrawn, now)
-		require.Equal(t, listingfile.Withdrawn, updated.Visibility)
-		require.Equal(t, listing.Change{Fields: []string{"visibility"}, Withdrawn: true}, change, visibility)
+		entry.Visibility, line.Visibility, line.Summary = c.was, c.line, "Other words."
+		updated, change := entry.Update(line, now)
+		require.Equal(t, c.is, updated.Visibility, c)
+		require.Equal(t, c.change, change)
 	}
 }
 

@@ -103,12 +103,6 @@ func parse(raw string, maxLimit int, allowed []string) (q Query, err error) {
 	return q, nil
 }
 
-// RejectAll returns a *problem.Error if raw has any parameter. The detail operation takes none.
-func RejectAll(raw string) error {
-	_, err := params.Read(raw)
-	return err
-}
-
 // Params returns the canonical form of the filter: the conditions that are set, in a fixed order
 // and spelling. Equal filters have equal Params. Parse accepts them.
 func (f Filter) Params() [][2]string {

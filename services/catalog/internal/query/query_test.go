@@ -117,8 +117,6 @@ func TestParseRejects(t *testing.T) {
 		require.Equal(t, c.code, e.Code, c.raw)
 		require.Contains(t, e.Text(), c.name, c.raw)
 	}
-	require.NoError(t, query.RejectAll(""))
-	require.Equal(t, problem.UnknownParameter, problem.Of(query.RejectAll("limit=1")).Code)
 }
 
 func TestParseSearchRejects(t *testing.T) {

@@ -274,28 +274,19 @@ func TestStepOfTheWallClockDoesNotAgeTheSnapshot(t *testing.T) {
 	}
 }
 
-func TestFirstRecordsDoNotReplaceAnEmptySource(t *testing.T) {
-	s := &memorySource{rows: map[string]Row{}, timeline: "first"}
-	var log bytes.Buffer
-	l := NewLive(s, func() time.Time { return now }, slog.New(slog.NewTextHandler(&log, nil)))
-	require.NoError(t, l.Poll(t.Context()))
-	s.put(t, listingtest.Records(1, 3, now)...)
-	require.NoError(t, l.Poll(t.Context()))
-	require.Equal(t, 3, l.Stats().Records)
-	require.NotContains(t, log.String(), "replaced")
-}
-
 // A restored source reaches the sequence of the last poll again, with other changes. What was
 // loaded before must not be served beside them.
 func TestReplacedSourceIsLoadedAgain(t *testing.T) {
 	for name, after := range map[string]int64{"below the last poll": 0, "above it": 20} {
 		s := &memorySource{rows: map[string]Row{}, timeline: "first"}
 		records := listingtest.Records(1, 30, now)
-		s.put(t, records[:10]...)
 		var log bytes.Buffer
 		l := NewLive(s, func() time.Time { return now }, slog.New(slog.NewTextHandler(&log, nil)))
+		require.NoError(t, l.Poll(t.Context())) // still empty
+		s.put(t, records[:10]...)
 		require.NoError(t, l.Poll(t.Context()))
 		require.Equal(t, 10, l.Stats().Records, name)
+		require.NotContains(t, log.String(), "replaced", name)
 
 		s.replace(5, "restored")
 		s.put(t, records[10:10+after]...)

@@ -7,59 +7,40 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
-	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/listingfile"
-	"opportunity.internal/services/catalog/internal/store"
 )
 
-var needsSource = api.Problems{listingfile.NeedsSource}
+func rejectedFor(line int, id string) api.ImportReport {
+	return api.ImportReport{Rejected: []api.RejectedLine{{Line: line, ID: id,
+		Problems: api.Problems{listingfile.NeedsSource}}}}
+}
 
 func TestPublishNeedsASourceAndCountsNeverReviewed(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
+	readerOnEach(t, func(r reader) {
 		file := apitest.Lines("a", "b", "bare", "c", "d")
 		file[2].Sources = []api.Source{}
-		_, err := s.Import(t.Context(), "ann", apitest.File(file), false)
-		require.NoError(t, err)
-		require.NoError(t, s.Save(t.Context(), feed.Cursor{},
-			apitest.Encoded(api.Summary{Slug: "b", Sequence: 1, LastCheckedAt: &at},
-				api.Summary{Slug: "c", Sequence: 2}), feed.Cursor{}))
-
-		before, err := s.Sequence(t.Context())
-		require.NoError(t, err)
-		for name, publish := range map[string]func() (api.ImportReport, error){
-			"by ids": func() (api.ImportReport, error) {
-				return s.Publish(t.Context(), "ann", []string{"a", "c", "bare"}, false)
-			},
-			"all":      func() (api.ImportReport, error) { return s.PublishAll(t.Context(), "ann", false) },
-			"all, dry": func() (api.ImportReport, error) { return s.PublishAll(t.Context(), "ann", true) },
-			"by ids, dry": func() (api.ImportReport, error) {
-				return s.Publish(t.Context(), "ann", []string{"b", "d", "bare"}, true)
-			},
-		} {
-			report, err := publish()
-			require.NoError(t, err)
-			require.Equal(t, api.ImportReport{Rejected: []api.RejectedLine{{Line: 3, ID: "bare",
-				Problems: needsSource}}}, report, name)
+		r.importLines(file...)
+		r.save(api.Summary{Slug: "b", Sequence: 1, LastCheckedAt: &at}, api.Summary{Slug: "c", Sequence: 2})
+		publish := func(dry bool, ids ...string) api.ImportReport {
+			if ids == nil {
+				return r.report(r.PublishAll(r.t.Context(), "ann", dry))
+			}
+			return r.report(r.Publish(r.t.Context(), "ann", ids, dry))
 		}
-		report, err := s.Publish(t.Context(), "ann", []string{"a", "b"}, true)
-		require.NoError(t, err)
-		require.Equal(t, api.ImportReport{Updated: 2, Published: 2, NeverReviewed: 1, Rejected: []api.RejectedLine{}},
-			report)
-		now, err := s.Sequence(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, before, now, "nothing was changed")
+		before := r.sequence()
+		for _, dry := range []bool{false, true} {
+			require.Equal(r.t, rejectedFor(3, "bare"), publish(dry, "a", "c", "bare"))
+			require.Equal(r.t, rejectedFor(3, "bare"), publish(dry))
+		}
+		want := api.ImportReport{Updated: 2, Published: 2, NeverReviewed: 1, Rejected: []api.RejectedLine{}}
+		require.Equal(r.t, want, publish(true, "a", "b"))
+		require.Equal(r.t, before, r.sequence(), "nothing was changed")
 
-		_, err = s.Withdraw(t.Context(), "ann", []string{"bare"}, "")
-		require.NoError(t, err, "a candidate without a source can be withdrawn")
-		report, err = s.Publish(t.Context(), "ann", []string{"a", "b"}, false)
-		require.NoError(t, err)
-		require.Equal(t, api.ImportReport{Applied: true, Updated: 2, Published: 2, NeverReviewed: 1,
-			Rejected: []api.RejectedLine{}}, report)
-		report, err = s.PublishAll(t.Context(), "ann", true)
-		require.NoError(t, err)
-		require.Equal(t, api.ImportReport{Updated: 2, Published: 2, NeverReviewed: 2, Rejected: []api.RejectedLine{}},
-			report)
+		r.withdraw("bare") // a candidate without a source can be withdrawn
+		want.Applied = true
+		require.Equal(r.t, want, publish(false, "a", "b"))
+		want.Applied, want.NeverReviewed = false, 2
+		require.Equal(r.t, want, publish(true))
 	})
 }
 
@@ -73,85 +54,62 @@ func published(ids ...string) []listingfile.Line {
 }
 
 func TestImportThatAsksPublishesNothing(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
+	readerOnEach(t, func(r reader) {
 		file := published("a", "b")
-		report, err := s.Import(t.Context(), "ann", apitest.File(file), true)
-		require.NoError(t, err)
-		require.False(t, report.Applied)
-		require.Equal(t, []int{2, 2}, []int{report.Published, report.NeverReviewed})
-		for e := range s.Export(t.Context()) {
-			require.Fail(t, "something was imported", e.ID)
+		report := r.report(r.Import(r.t.Context(), "ann", apitest.File(file), true))
+		require.False(r.t, report.Applied)
+		require.Equal(r.t, []int{2, 2}, []int{report.Published, report.NeverReviewed})
+		for e := range r.Export(r.t.Context()) {
+			require.Fail(r.t, "something was imported", e.ID)
 		}
-		report, err = s.Import(t.Context(), "ann", apitest.File(file[:1]), true)
-		require.NoError(t, err)
-		require.True(t, report.Applied, "one listing needs no question")
+		report = r.report(r.Import(r.t.Context(), "ann", apitest.File(file[:1]), true))
+		require.True(r.t, report.Applied, "one listing needs no question")
 	})
 }
 
 // A newer export withdraws what a restored database still has as published.
 func TestImportAppliesWithdrawals(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
+	readerOnEach(t, func(r reader) {
 		export := published("a", "b")
-		_, err := s.Import(t.Context(), "ann", apitest.File(export), false)
-		require.NoError(t, err)
+		r.importLines(export...)
 		export[0].Visibility = listingfile.Withdrawn
-		preview, err := s.Preview(t.Context(), apitest.File(export))
-		require.NoError(t, err)
-		require.Equal(t, 1, preview.Withdrawn)
-		require.True(t, preview.Changes[0].Withdrawn)
-		for _, want := range []api.ImportReport{
-			{Applied: true, Updated: 1, Unchanged: 1, Withdrawn: 1, Rejected: []api.RejectedLine{}},
-			{Applied: true, Unchanged: 2, Rejected: []api.RejectedLine{}}, // again
-		} {
-			report, err := s.Import(t.Context(), "ann", apitest.File(export), false)
-			require.NoError(t, err)
-			require.Equal(t, want, report)
+		preview := r.report(r.Preview(r.t.Context(), apitest.File(export)))
+		require.Equal(r.t, 1, preview.Withdrawn)
+		require.True(r.t, preview.Changes[0].Withdrawn)
+		require.Equal(r.t, api.ImportReport{Applied: true, Updated: 1, Unchanged: 1, Withdrawn: 1,
+			Rejected: []api.RejectedLine{}}, r.importLines(export...))
+		require.Equal(r.t, 2, r.importLines(export...).Unchanged)
+		for e, err := range r.Export(r.t.Context()) {
+			require.NoError(r.t, err)
+			require.Equal(r.t, e.ID == "b", e.Visibility == listingfile.Published, e.ID)
 		}
-		states, err := s.Listings(t.Context(), 0, 10)
-		require.NoError(t, err)
-		for _, l := range states {
-			require.Equal(t, l.ID == "b", l.Published, l.ID)
-		}
-		detail, err := s.Detail(t.Context(), "a")
-		require.NoError(t, err)
-		require.Equal(t, "withdrawn", detail.Changes[0].Action)
+		detail, err := r.Detail(r.t.Context(), "a")
+		require.NoError(r.t, err)
+		require.Equal(r.t, "withdrawn", detail.Changes[0].Action)
 	})
 }
 
 func TestImportKeepsWithdrawnListingsAndSources(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
+	readerOnEach(t, func(r reader) {
 		export := published("a", "b", "c")
-		report, err := s.Import(t.Context(), "ann", apitest.File(export), false)
-		require.NoError(t, err)
-		require.Equal(t, api.ImportReport{Applied: true, Created: 3, Published: 3, NeverReviewed: 3,
-			Rejected: []api.RejectedLine{}}, report)
-		_, err = s.Withdraw(t.Context(), "ann", []string{"a", "b"}, "")
-		require.NoError(t, err)
-
+		require.Equal(r.t, api.ImportReport{Applied: true, Created: 3, Published: 3, NeverReviewed: 3,
+			Rejected: []api.RejectedLine{}}, r.importLines(export...))
+		r.withdraw("a", "b")
 		export[0].Summary = "Other words."
-		preview, err := s.Preview(t.Context(), apitest.File(export))
-		require.NoError(t, err)
-		require.Equal(t, []string{"a", "b"}, preview.KeptWithdrawn)
-		require.Zero(t, preview.Published)
-		report, err = s.Import(t.Context(), "ann", apitest.File(export), false)
-		require.NoError(t, err)
-		require.Equal(t, api.ImportReport{
-			Applied: true, Updated: 1, Unchanged: 2, KeptWithdrawn: []string{"a", "b"}, Rejected: []api.RejectedLine{},
-		}, report)
-		for e, err := range s.Export(t.Context()) {
-			require.NoError(t, err)
-			require.Equal(t, e.ID == "c", e.Visibility == listingfile.Published, e.ID)
+		preview := r.report(r.Preview(r.t.Context(), apitest.File(export)))
+		require.Equal(r.t, []string{"a", "b"}, preview.KeptWithdrawn)
+		require.Zero(r.t, preview.Published)
+		require.Equal(r.t, api.ImportReport{Applied: true, Updated: 1, Unchanged: 2, KeptWithdrawn: []string{"a", "b"},
+			Rejected: []api.RejectedLine{}}, r.importLines(export...))
+		for e, err := range r.Export(r.t.Context()) {
+			require.NoError(r.t, err)
+			require.Equal(r.t, e.ID == "c", e.Visibility == listingfile.Published, e.ID)
 		}
 
 		for i := range export {
 			export[i].Visibility, export[i].Sources = "", []api.Source{}
 		}
-		rejected := []api.RejectedLine{{Line: 4, ID: "c", Problems: needsSource}}
-		report, err = s.Import(t.Context(), "ann", apitest.File(export), false)
-		require.NoError(t, err)
-		require.Equal(t, api.ImportReport{Rejected: rejected}, report)
-		preview, err = s.Preview(t.Context(), apitest.File(export))
-		require.NoError(t, err)
-		require.Equal(t, api.ImportReport{Rejected: rejected}, preview)
+		require.Equal(r.t, rejectedFor(4, "c"), r.importLines(export...))
+		require.Equal(r.t, rejectedFor(4, "c"), r.report(r.Preview(r.t.Context(), apitest.File(export))))
 	})
 }

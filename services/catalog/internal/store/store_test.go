@@ -148,48 +148,37 @@ func changes(t *testing.T, s *store.Store, after int64) map[string]snapshot.Row 
 }
 
 func TestOnlyChangesRaiseTheSequence(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
-		sequence := func() int64 {
-			t.Helper()
-			n, err := s.Sequence(t.Context())
-			require.NoError(t, err)
-			return n
-		}
+	readerOnEach(t, func(r reader) {
 		file := apitest.Lines("a", "b", "c")
-		_, err := s.Import(t.Context(), "ann", apitest.File(file), false)
-		require.NoError(t, err)
-		require.Len(t, changes(t, s, 0), 3)
+		r.importLines(file...)
+		require.Len(r.t, changes(r.t, r.Store, 0), 3)
+		before := r.sequence()
+		r.importLines(file...)
+		r.report(r.Withdraw(r.t.Context(), "ann", []string{"a", "unknown"}, ""))
+		require.Equal(r.t, before, r.sequence())
 
-		before := sequence()
-		_, err = s.Import(t.Context(), "ann", apitest.File(file), false)
-		require.NoError(t, err)
-		_, err = s.Withdraw(t.Context(), "ann", []string{"a", "unknown"}, "")
-		require.NoError(t, err)
-		require.Equal(t, before, sequence())
-
-		require.NoError(t, s.Save(t.Context(), feed.Cursor{},
+		cursor := feed.Cursor{Position: 5}
+		require.NoError(r.t, r.Save(r.t.Context(), feed.Cursor{},
 			apitest.Encoded(api.Summary{Slug: "b", Sequence: 4}, api.Summary{Slug: "b", Sequence: 3},
-				api.Summary{Slug: "later", Sequence: 5}), feed.Cursor{Position: 5}))
-		require.Equal(t, []string{"b"}, slices.Collect(maps.Keys(changes(t, s, before))))
-		cursor, err := s.Cursor(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, feed.Cursor{Position: 5}, cursor)
+				api.Summary{Slug: "later", Sequence: 5}), cursor))
+		require.Equal(r.t, []string{"b"}, slices.Collect(maps.Keys(changes(r.t, r.Store, before))))
+		saved, err := r.Cursor(r.t.Context())
+		require.NoError(r.t, err)
+		require.Equal(r.t, cursor, saved)
 
-		before = sequence()
-		require.NoError(t, s.Save(t.Context(), cursor,
+		before = r.sequence()
+		require.NoError(r.t, r.Save(r.t.Context(), cursor,
 			apitest.Encoded(api.Summary{Slug: "b", Sequence: 4}, api.Summary{Slug: "later", Sequence: 2}), cursor))
-		require.Equal(t, before, sequence(), "summaries that are not newer change nothing")
+		require.Equal(r.t, before, r.sequence(), "summaries that are not newer change nothing")
 		again := api.EncodedSummary{Slug: "b", Sequence: 4,
 			JSON: `{"slug":"b","sequence":4,"ofALaterRelease":"\u003c"}`}
-		require.NoError(t, s.Save(t.Context(), cursor, []api.EncodedSummary{again}, cursor))
-		require.Contains(t, changes(t, s, before), "b", "derived again, by newer rules")
+		require.NoError(r.t, r.Save(r.t.Context(), cursor, []api.EncodedSummary{again}, cursor))
+		require.Contains(r.t, changes(r.t, r.Store, before), "b", "derived again, by newer rules")
 
-		_, err = s.Import(t.Context(), "ann", apitest.File(apitest.Lines("later")), false)
-		require.NoError(t, err)
-		_, err = s.PublishAll(t.Context(), "ann", false)
-		require.NoError(t, err)
-		require.Contains(t, changes(t, s, before)["later"].Summary.String, `"sequence":5`)
-		require.Equal(t, again.JSON, changes(t, s, before)["b"].Summary.String)
+		r.importLines(apitest.Lines("later")...)
+		r.report(r.PublishAll(r.t.Context(), "ann", false))
+		require.Contains(r.t, changes(r.t, r.Store, before)["later"].Summary.String, `"sequence":5`)
+		require.Equal(r.t, again.JSON, changes(r.t, r.Store, before)["b"].Summary.String)
 	})
 }
 
@@ -234,27 +223,20 @@ func TestSequenceOrderIsCommitOrder(t *testing.T) {
 }
 
 func TestInvalidIDsAreRejectedLikeUnknownIDs(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
-		_, err := s.Import(t.Context(), "ann", apitest.File(apitest.Lines("a")), false)
-		require.NoError(t, err)
-		publish := func(ctx context.Context, actor string, ids []string) (api.ImportReport, error) {
-			return s.Publish(ctx, actor, ids, false)
-		}
-		withdraw := func(ctx context.Context, actor string, ids []string) (api.ImportReport, error) {
-			return s.Withdraw(ctx, actor, ids, "")
-		}
-		for _, change := range []func(context.Context, string, []string) (api.ImportReport, error){publish, withdraw} {
-			report, err := change(t.Context(), "ann", []string{"a\x00", "a", "\xff", "unknown", "A"})
-			require.NoError(t, err)
+	readerOnEach(t, func(r reader) {
+		r.importLines(apitest.Lines("a")...)
+		for _, change := range []func(ids []string) (api.ImportReport, error){
+			func(ids []string) (api.ImportReport, error) { return r.Publish(r.t.Context(), "ann", ids, false) },
+			func(ids []string) (api.ImportReport, error) { return r.Withdraw(r.t.Context(), "ann", ids, "") },
+		} {
 			none := apitest.Problems("id: there is no such listing")
-			require.Equal(t, api.ImportReport{Rejected: []api.RejectedLine{
+			require.Equal(r.t, api.ImportReport{Rejected: []api.RejectedLine{
 				{Line: 1, ID: "a\x00", Problems: none}, {Line: 3, ID: "\xff", Problems: none},
 				{Line: 4, ID: "unknown", Problems: none}, {Line: 5, ID: "A", Problems: none},
-			}}, report)
-			report, err = change(t.Context(), "ann", slices.Repeat([]string{"\x00"}, api.MaxReported+7))
-			require.NoError(t, err)
-			require.Len(t, report.Rejected, api.MaxReported)
-			require.Equal(t, 7, report.Omitted)
+			}}, r.report(change([]string{"a\x00", "a", "\xff", "unknown", "A"})))
+			report := r.report(change(slices.Repeat([]string{"\x00"}, api.MaxReported+7)))
+			require.Len(r.t, report.Rejected, api.MaxReported)
+			require.Equal(r.t, 7, report.Omitted)
 		}
 	})
 }

@@ -93,12 +93,10 @@ func TestMissingCountersAreRestored(t *testing.T) {
 			return fromLedger(ctx, day)
 		})
 		for _, today := range []int{99, 100} {
-			d, err := l.Admit(t.Context(), principal)
-			require.NoError(t, err)
+			d := decide(t, l)
 			require.Equal(t, []any{Admitted, today}, []any{d.Verdict, d.Today})
 		}
-		d, err := l.Admit(t.Context(), principal)
-		require.NoError(t, err)
+		d := decide(t, l)
 		require.Equal(t, Rejected, d.Verdict)
 		require.True(t, d.DayFull)
 		require.Equal(t, []string{d.Day.String()}, days)
@@ -149,8 +147,7 @@ func TestRestoreIsShared(t *testing.T) {
 func TestRefundBounds(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
 		l := newLimiter(c, 100, emptyLedger(c))
-		d, err := l.Admit(t.Context(), principal)
-		require.NoError(t, err)
+		d := decide(t, l)
 		charged := d
 		require.NoError(t, l.Refund(t.Context(), "acc_a", &d))
 		require.Zero(t, d.Today)
@@ -168,8 +165,7 @@ func TestRefundBounds(t *testing.T) {
 func TestRefundFollowsMergedAccount(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
 		l := newLimiter(c, 100, emptyLedger(c))
-		d, err := l.Admit(t.Context(), principal)
-		require.NoError(t, err)
+		d := decide(t, l)
 		day := d.Day.key()
 		require.NoError(t, c.HDel(t.Context(), day, "acc_a").Err())
 		require.NoError(t, c.HSet(t.Context(), day, "acc_b", 5).Err())
@@ -231,8 +227,7 @@ func TestUsedIsTheShareOfToday(t *testing.T) {
 		l := newLimiter(c, 8, emptyLedger(c))
 		require.Zero(t, l.Used())
 		for range 2 {
-			_, err := l.Admit(t.Context(), principal)
-			require.NoError(t, err)
+			decide(t, l)
 		}
 		require.InDelta(t, 0.25, l.Used(), 0)
 		l.cfg.Now = func() time.Time { return time.Now().Add(24 * time.Hour) }
@@ -315,8 +310,7 @@ func info(t *testing.T, c *redis.Client, section, name string) int {
 func TestLateBatch(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
 		l := newLimiter(c, 100, emptyLedger(c))
-		d, err := l.Admit(t.Context(), principal)
-		require.NoError(t, err)
+		d := decide(t, l)
 		l.clock.offset.Add(-time.Hour.Microseconds())
 		outdated := principal
 		outdated.Epoch++
@@ -341,8 +335,7 @@ func TestExpiredCallsDoNotOpenBreaker(t *testing.T) {
 			l.batches.exec([]*call{c})
 			require.ErrorIs(t, c.err, errExpired)
 		}
-		d, err := l.Admit(t.Context(), principal)
-		require.NoError(t, err)
+		d := decide(t, l)
 		require.Equal(t, []any{Admitted, 1}, []any{d.Verdict, d.Today})
 	})
 }

@@ -1,17 +1,13 @@
 package authn
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/maypok86/otter/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
@@ -70,28 +66,4 @@ func TestLookupsAndRejectionsAreCounted(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, map[string]float64{"keys ": 1}, counters(t, tel.Registry, "feed_pull_failures_total"))
 	})
-}
-
-// Refreshes are logged once per outage, so the cache does not log each of them.
-func TestWarningsOfTheCacheAreLogged(t *testing.T) {
-	var log bytes.Buffer
-	l := cacheLogger{slog.New(slog.NewTextHandler(&log, nil))}
-	l.Error(t.Context(), "refresh", errNotRefreshed)
-	require.Empty(t, log.String())
-	l.Error(t.Context(), "load", errors.New("broken"))
-	require.Contains(t, log.String(), `level=ERROR msg="key cache: load" error=broken`)
-	l.Warn(t.Context(), "evict", errors.New("slow"))
-	require.Contains(t, log.String(), `level=WARN msg="key cache: evict" error=slow`)
-}
-
-func TestRetriesOfRefreshesAreSpread(t *testing.T) {
-	var earliest, latest time.Duration = time.Hour, 0
-	for i := range 1000 {
-		e := otter.Entry[fingerprint, *Principal]{Key: sha256.Sum256([]byte{byte(i), byte(i >> 8)})}
-		d := refreshTimes{}.RefreshAfterReloadFailure(e, nil)
-		earliest, latest = min(earliest, d), max(latest, d)
-	}
-	require.GreaterOrEqual(t, earliest, refreshRetry/2)
-	require.Less(t, latest, 3*refreshRetry/2)
-	require.Greater(t, latest-earliest, refreshRetry/2)
 }

@@ -148,7 +148,8 @@ func (r rendering) limited() error {
 		if _, ok := r.documents[at]; ok && cache == cached {
 			continue
 		}
-		if err := r.markdownPage(page{Path: at, Title: p.Title, Description: p.Description, cache: cache}, text); err != nil {
+		about := entry{Path: at, Title: p.Title, Description: p.Description}
+		if err := r.markdownPage(page{entry: about, cache: cache}, text); err != nil {
 			return err
 		}
 	}
@@ -163,13 +164,20 @@ func (r rendering) source(name string, table any) (string, error) {
 	return text.String(), err
 }
 
-func (r rendering) errorCodes() error {
-	text, err := r.source("errors.md", problem.Table)
+// tablePage adds a page whose Markdown text is made from a table.
+func (r rendering) tablePage(p page, source string, table any) error {
+	text, err := r.source(source, table)
 	if err != nil {
 		return err
 	}
-	p := page{Path: errorsPath, Title: errorsTitle, Description: errorsDescription, cache: cached}
 	return r.markdownPage(p, text)
+}
+
+var errorsEntry = entry{docs.Reference, "/docs/errors", "Error codes",
+	"Every error code of the API, its HTTP status, what it means, and what to do about it."}
+
+func (r rendering) errorCodes() error {
+	return r.tablePage(page{entry: errorsEntry, cache: cached}, "errors.md", problem.Table)
 }
 
 // forCrawlers adds what search engines and models read first. llms.txt, in the form of
@@ -250,12 +258,7 @@ func (r rendering) description(source, cache string) error {
 	return err
 }
 
-const (
-	staticPath        = "/docs/static/"
-	errorsPath        = "/docs/errors"
-	errorsTitle       = "Error codes"
-	errorsDescription = "Every error code of the API, its HTTP status, what it means, and what to do about it."
-)
+const staticPath = "/docs/static/"
 
 func path(slug string) string {
 	if slug == "" {
@@ -314,13 +317,9 @@ func (s *Site) Serve(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// The page of the SDKs, and the prefix of their archives.
-const (
-	sdkPath        = "/sdk/"
-	sdkTitle       = "SDKs"
-	sdkDescription = "Clients for Go, TypeScript and Python without dependencies: how to install them, and their files " +
-		"with checksums."
-)
+// sdkEntry is the page of the SDKs. Its path is the prefix of their archives.
+var sdkEntry = entry{docs.Reference, "/sdk/", "SDKs", "Clients for Go, TypeScript and Python without dependencies: " +
+	"how to install them, and their files with checksums."}
 
 // archives returns the files of the distribution. Every rendering has the same ones.
 var archives = sync.OnceValues(sdk.Archives)
@@ -332,23 +331,16 @@ func (r rendering) sdkPages() error {
 	}
 	sums := map[string]string{}
 	for name, content := range archives {
-		r.add(sdkPath+name, mediaType(name), content, cached)
+		r.add(sdkEntry.Path+name, mediaType(name), content, cached)
 		sum := sha256.Sum256(content)
 		sums[name] = hex.EncodeToString(sum[:])
 	}
-	text, err := r.source("sdk.md", map[string]any{
+	err = r.tablePage(page{entry: sdkEntry, cache: cached}, "sdk.md", map[string]any{
 		"URL": r.publicURL, "Tarball": sdk.Tarball, "Wheel": sdk.Wheel, "Module": sdk.Module, "Command": sdk.Command,
 		"Sums": sums, "Version": sdk.Version,
 	})
-	if err != nil {
-		return err
-	}
-	p := page{Path: sdkPath, Title: sdkTitle, Description: sdkDescription, cache: cached}
-	if err := r.markdownPage(p, text); err != nil {
-		return err
-	}
-	r.documents["/sdk"] = r.documents[sdkPath]
-	return nil
+	r.documents["/sdk"] = r.documents[sdkEntry.Path]
+	return err
 }
 
 func mediaType(name string) string {

@@ -46,47 +46,35 @@ func (r rendering) front() error {
 			if err := json.Unmarshal(c.Example, &record); err != nil {
 				return fmt.Errorf("decoding the example of the catalog: %w", err)
 			}
-			response, err := short(c.Example)
+			response, err := short(record)
 			if err != nil {
 				return err
 			}
 			data["Record"], data["Response"] = newSpecimen(record, c.GeneratedAt), response
 		}
 	}
-	p := page{Path: "/", Title: siteName, Description: frontDescription, Wide: true, cache: revalidated}
-	return r.templatePage(p, "front.html", data)
+	about := entry{Path: "/", Title: siteName, Description: frontDescription}
+	return r.templatePage(page{entry: about, Wide: true, cache: revalidated}, "front.html", data)
 }
 
 const firstCommands = "export OPPORTUNITY_URL=%s\nexport OPPORTUNITY_KEY=oda_test_...   # from your secret manager\n%s"
 
 // short returns the part of a record's JSON that fits beside the headline.
-func short(record json.RawMessage) (string, error) {
-	type country struct {
-		Country string          `json:"country"`
-		Status  api.Eligibility `json:"status"`
+func short(o api.Opportunity) (string, error) {
+	type object map[string]any
+	countries, sources := []object{}, []object{}
+	for _, c := range o.Facts.CountryEligibility[:min(1, len(o.Facts.CountryEligibility))] {
+		countries = append(countries, object{"country": c.Country, "status": c.Status})
 	}
-	var r struct {
-		Company struct {
-			Name string `json:"name"`
-		} `json:"company"`
-		Facts struct {
-			Countries []country `json:"countryEligibility"`
-			Remote    *bool     `json:"remote"`
-		} `json:"facts"`
-		Verification struct {
-			Status        api.VerificationStatus `json:"status"`
-			LastCheckedAt *time.Time             `json:"lastCheckedAt"`
-		} `json:"verification"`
-		Sources []struct {
-			URL string `json:"url"`
-		} `json:"sources"`
+	for _, s := range o.Sources[:min(1, len(o.Sources))] {
+		sources = append(sources, object{"url": s.URL})
 	}
-	if err := json.Unmarshal(record, &r); err != nil { // keeps the fields above
-		return "", err
-	}
-	r.Facts.Countries = r.Facts.Countries[:min(1, len(r.Facts.Countries))]
-	r.Sources = r.Sources[:min(1, len(r.Sources))]
-	text, err := json.MarshalIndent(r, "", "  ")
+	text, err := json.MarshalIndent(object{
+		"company":      object{"name": o.Company.Name},
+		"facts":        object{"countryEligibility": countries, "remote": o.Facts.Remote},
+		"sources":      sources,
+		"verification": object{"status": o.Verification.Status, "lastCheckedAt": o.Verification.LastCheckedAt},
+	}, "", "  ")
 	return string(text), err
 }
 
@@ -274,9 +262,7 @@ func (s *Site) RecordPage(public api.PublicRecord) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.layoutPage(page{
-		Path: RecordPath + rec.ID, Title: rec.Company.Name, Wide: true, Canonical: url,
-		Description: "Verification status, dates and proof of the record of " + rec.Company.Name + ".",
-		Body:        body,
-	})
+	about := entry{Path: RecordPath + rec.ID, Title: rec.Company.Name,
+		Description: "Verification status, dates and proof of the record of " + rec.Company.Name + "."}
+	return s.layoutPage(page{entry: about, Wide: true, Canonical: url, Body: body})
 }

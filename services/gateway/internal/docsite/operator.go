@@ -74,15 +74,15 @@ func (r rendering) operatorPages() error {
 	terms := cmp.Or(string(r.operator.Terms), defaultTerms) + "\n\nVersion " + version + contact
 	privacy := cmp.Or(string(r.operator.Privacy), defaultPrivacy) + contact
 	return errors.Join(
-		r.markdownPage(page{
-			Path: termsPath, Title: "Terms of use", cache: cached,
+		r.markdownPage(page{cache: cached, entry: entry{
+			Path: termsPath, Title: "Terms of use",
 			Description: "The terms of use of the Opportunity Data API, which apply to every key and every plan.",
-		}, terms),
-		r.markdownPage(page{
-			Path: privacyPath, Title: "Privacy", cache: cached,
+		}}, terms),
+		r.markdownPage(page{cache: cached, entry: entry{
+			Path: privacyPath, Title: "Privacy",
 			Description: "Which personal data this installation stores about users of the API and of accounts, and for " +
 				"how long.",
-		}, privacy))
+		}}, privacy))
 }
 
 func (s *Site) securityText() []byte {

@@ -19,16 +19,19 @@ import (
 
 const siteName = "Opportunity Data API"
 
+// entry describes a page in the menu and in the lists for crawlers.
+type entry struct{ Group, Path, Title, Description string }
+
 type page struct {
-	Path, Title string
-	Description string        // for search engines
-	Canonical   string        // URL of the page; empty for pages that are not indexed
-	Source      string        // path of the same text as Markdown; empty if there is none
-	Body        template.HTML // content of the main element
-	Contents    []pages.Link  // to the headings of the page
-	Query       string        // of the search
-	Wide        bool          // without the menu
-	Sides       bool          // what follows the first rule is beside the rest on wide screens
+	entry
+
+	Canonical string        // URL of the page; empty for pages that are not indexed
+	Source    string        // path of the same text as Markdown; empty if there is none
+	Body      template.HTML // content of the main element
+	Contents  []pages.Link  // to the headings of the page
+	Query     string        // of the search
+	Wide      bool          // without the menu
+	Sides     bool          // what follows the first rule is beside the rest on wide screens
 
 	sections []section // for the search
 	cache    string    // Cache-Control
@@ -107,17 +110,11 @@ func markdownPath(page string) string {
 	return page + ".md"
 }
 
-type entry struct{ Group, Path, Title, Description string }
-
 // entries returns all pages of the documentation. In each group, the pages that are made from
 // tables come first.
 func entries() []entry {
 	doc, _ := apidoc.Published() // New has read it
-	all := append(referencePages(doc),
-		entry{docs.Reference, errorsPath, errorsTitle, errorsDescription},
-		entry{docs.Reference, sdkPath, sdkTitle, sdkDescription},
-		entry{docs.Help, statusPath, statusTitle, statusDescription},
-	)
+	all := append(referencePages(doc), errorsEntry, sdkEntry, statusEntry)
 	for _, p := range docs.Pages {
 		all = append(all, entry{p.Group, path(p.Slug), p.Title, p.Description})
 	}
@@ -145,9 +142,9 @@ func menu(at string) (groups []menuGroup) {
 func (s *Site) frame(at string) pages.Frame {
 	f := pages.Frame{
 		Name: siteName, Home: "/",
-		Links: []pages.Link{{Path: path(""), Label: "Documentation"}, {Path: referencePath, Label: referenceTitle},
+		Links: []pages.Link{{Path: path(""), Label: "Documentation"}, {Path: referenceEntry.Path, Label: referenceEntry.Title},
 			{Path: "/account", Label: "Your account"}},
-		Footer: []pages.Link{{Path: statusPath, Label: statusTitle}, {Path: termsPath, Label: "Terms of use"},
+		Footer: []pages.Link{{Path: statusEntry.Path, Label: statusEntry.Title}, {Path: termsPath, Label: "Terms of use"},
 			{Path: privacyPath, Label: "Privacy"}},
 	}
 	if s.operator.Contact.URL != "" {
@@ -199,7 +196,7 @@ func (s *Site) ErrorPage(e *problem.Error) []byte {
 	body, err := s.body("errorpage.html", map[string]any{"Title": title, "Error": e,
 		"Wait": e.Code == problem.ServiceUnavailable})
 	if err == nil {
-		if content, err := s.layoutPage(page{Title: title, Wide: true, Body: body}); err == nil {
+		if content, err := s.layoutPage(page{entry: entry{Title: title}, Wide: true, Body: body}); err == nil {
 			return content
 		}
 	}

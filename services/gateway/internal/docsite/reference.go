@@ -11,18 +11,15 @@ import (
 	"opportunity.internal/pkg/apidoc"
 )
 
-// The reference of the API, rendered from its description.
-const (
-	referencePath        = "/docs/reference"
-	referenceTitle       = "API reference"
-	referenceDescription = "Every operation of the API, each with its parameters, responses, and a request in curl, Go, " +
-		"TypeScript and Python."
-)
+// referenceEntry is the first page of the reference, which is rendered from the description of the
+// API.
+var referenceEntry = entry{docs.Operations, "/docs/reference", "API reference", "Every operation of the API, each with " +
+	"its parameters, responses, and a request in curl, Go, TypeScript and Python."}
 
 // aliasID is the operation that differs from another only in its path.
 const aliasID = "listJobsAlias"
 
-func referenceAt(id string) string { return referencePath + "/" + id }
+func referenceAt(id string) string { return referenceEntry.Path + "/" + id }
 
 var referenceFunctions = template.FuncMap{
 	"type":      typeOf,
@@ -42,7 +39,7 @@ var referenceFunctions = template.FuncMap{
 }
 
 func referencePages(doc *apidoc.Description) []entry {
-	all := []entry{{docs.Operations, referencePath, referenceTitle, referenceDescription}}
+	all := []entry{referenceEntry}
 	for _, o := range doc.Operations {
 		all = append(all, entry{docs.Operations, referenceAt(o.ID), o.Summary,
 			"GET " + o.Path + ": parameters, responses, and a request in each language."})
@@ -69,12 +66,8 @@ func (r rendering) reference(source, cache string) error {
 		case len(data) - 1:
 			name = "schemas.md"
 		}
-		text, err := r.source(name, data[i])
-		if err != nil {
-			return err
-		}
-		if err := r.markdownPage(page{Path: e.Path, Title: e.Title, Description: e.Description, Sides: name == "operation.md",
-			cache: cache}, text); err != nil {
+		p := page{entry: e, Sides: name == "operation.md", cache: cache}
+		if err := r.tablePage(p, name, data[i]); err != nil {
 			return err
 		}
 	}

@@ -17,8 +17,7 @@ import (
 // The search over all pages. A query is answered from the sections of the pages in memory, without
 // an index: they are 300 KB.
 const (
-	SearchPath  = "/docs/search" // costs more than a document from memory
-	searchTitle = "Search the documentation"
+	SearchPath = "/docs/search" // costs more than a document from memory
 
 	maxQuery   = 100 // characters
 	maxWords   = 12
@@ -179,7 +178,8 @@ func (r *result) excerpt(pattern *regexp.Regexp) {
 	}
 }
 
-func (s *Site) searchPage(query string) ([]byte, error) {
+func (s *Site) serveSearch(w http.ResponseWriter, r *http.Request) error {
+	query := strings.TrimSpace(r.URL.Query().Get("q"))
 	if utf8.RuneCountInString(query) > maxQuery {
 		query = string([]rune(query)[:maxQuery])
 	}
@@ -190,13 +190,10 @@ func (s *Site) searchPage(query string) ([]byte, error) {
 	}
 	body, err := s.body("search.html", map[string]any{"Query": query, "Results": search(all, query)})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return s.layoutPage(page{Path: SearchPath, Title: searchTitle, Query: query, Body: body})
-}
-
-func (s *Site) serveSearch(w http.ResponseWriter, r *http.Request) error {
-	body, err := s.searchPage(strings.TrimSpace(r.URL.Query().Get("q")))
+	about := entry{Path: SearchPath, Title: "Search the documentation"}
+	content, err := s.layoutPage(page{entry: about, Query: query, Body: body})
 	if err != nil {
 		return err
 	}
@@ -205,6 +202,6 @@ func (s *Site) serveSearch(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Cache-Control", cached)
 	h.Set("X-Robots-Tag", "noindex")
 	Protect(h)
-	_, err = w.Write(body) //nolint:gosec // the template has escaped the query
+	_, err = w.Write(content) //nolint:gosec // the template has escaped the query
 	return err
 }

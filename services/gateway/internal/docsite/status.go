@@ -7,15 +7,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"opportunity.internal/docs"
 	"opportunity.internal/pkg/api"
 )
 
-const (
-	statusPath        = "/status"
-	statusTitle       = "Status"
-	statusDescription = "Whether each part of this installation works now, its uptime and service level objectives, and " +
-		"how well it meets them."
-)
+var statusEntry = entry{docs.Help, "/status", "Status", "Whether each part of this installation works now, its uptime " +
+	"and service level objectives, and how well it meets them."}
 
 // Health is the state of the installation, as one gateway sees it.
 type Health struct {
@@ -128,8 +125,7 @@ func (r rendering) status() error {
 		}
 		data["Parts"], data["At"], data["Since"] = parts, instant(r.health.At), instant(r.health.Since)
 	}
-	p := page{Path: statusPath, Title: statusTitle, Description: statusDescription, cache: revalidated}
-	return r.templatePage(p, "status.html", data)
+	return r.templatePage(page{entry: statusEntry, cache: revalidated}, "status.html", data)
 }
 
 func (r rendering) objectives() []objective {

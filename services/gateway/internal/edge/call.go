@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,8 +122,9 @@ func fromService(err error) error {
 
 func (e *Edge) respond(x *exchange) error {
 	x.status = x.response.StatusCode
-	if x.caller != nil {
-		x.code = errorCode(x.response)
+	x.code = results[x.status].code
+	if x.status == http.StatusBadRequest && x.caller != nil {
+		x.code = x.response.ErrorCode()
 	}
 	if isCharged(x.status) {
 		if x.charge.Verdict == admission.Admitted {
@@ -151,29 +153,27 @@ func (e *Edge) settle(x *exchange, keep bool) {
 	}
 }
 
-func isCharged(status int) bool {
-	return status == http.StatusOK || status == http.StatusNotModified || status == http.StatusNotFound
+// results has the statuses that are not a failure of the service.
+var results = map[int]struct {
+	outcome api.CallOutcome
+	charged bool
+	code    problem.Code // of every error with the status; empty if there are several
+}{
+	http.StatusOK:              {api.CallServed, true, ""},
+	http.StatusNotModified:     {api.CallServed, true, ""},
+	http.StatusNotFound:        {api.CallNotFound, true, problem.NotFound},
+	http.StatusBadRequest:      {api.CallBadRequest, false, ""},
+	http.StatusGone:            {api.CallBadRequest, false, problem.CursorExpired},
+	http.StatusPaymentRequired: {api.CallSubscriptionRequired, false, problem.SubscriptionRequired},
 }
+
+func isCharged(status int) bool { return results[status].charged }
 
 func (e *Edge) refund(x *exchange) {
 	ctx := x.Request.Context()
 	if err := e.Limiter.Refund(ctx, x.caller.Account, &x.charge); err != nil {
 		e.Telemetry.Log.WarnContext(ctx, "charge refund failed", "account_id", x.caller.Account, "error", err.Error())
 	}
-}
-
-func errorCode(response proxy.Response) problem.Code {
-	switch response.StatusCode {
-	case http.StatusBadRequest: // the only status with several codes
-		return response.ErrorCode()
-	case http.StatusPaymentRequired:
-		return problem.SubscriptionRequired
-	case http.StatusNotFound:
-		return problem.NotFound
-	case http.StatusGone:
-		return problem.CursorExpired
-	}
-	return ""
 }
 
 // statusDisconnected is logged for a call whose client disconnected before it had the whole
@@ -206,17 +206,7 @@ func (e *Edge) record(x *exchange, err error) {
 // its error.
 func callOutcome(status int, err error) api.CallOutcome {
 	if err == nil || errors.Is(err, proxy.ErrTruncated) && errors.Is(err, context.Canceled) {
-		switch status {
-		case http.StatusOK, http.StatusNotModified:
-			return api.CallServed
-		case http.StatusNotFound:
-			return api.CallNotFound
-		case http.StatusBadRequest, http.StatusGone:
-			return api.CallBadRequest
-		case http.StatusPaymentRequired:
-			return api.CallSubscriptionRequired
-		}
-		return api.CallFailed
+		return cmp.Or(results[status].outcome, api.CallFailed)
 	}
 	switch code := problem.Of(err).Code; code {
 	case problem.ExpiredAPIKey, problem.RevokedAPIKey, problem.AccountSuspended,

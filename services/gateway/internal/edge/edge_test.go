@@ -79,11 +79,13 @@ func TestPanicRefundsCharge(t *testing.T) {
 	})
 	recorded, codes := map[api.CallOutcome]int{}, map[string]int{}
 	e.Usage = usage.New(func(_ context.Context, b api.UsageBatch) error {
-		for _, t := range b.Counts {
-			recorded[t.Outcome] += t.Calls
+		for _, c := range b.Counts {
+			recorded[c.Outcome] += c.Calls
 		}
 		for _, r := range b.Requests {
-			codes[fmt.Sprint(r.Status, r.Code)]++
+			codes[fmt.Sprint(r.Route, " ", r.Status, r.Code)]++
+			require.Positive(t, r.Duration)
+			require.WithinDuration(t, time.Now(), r.At, time.Hour)
 		}
 		return nil
 	}, e.Telemetry.Log)
@@ -109,7 +111,8 @@ func TestPanicRefundsCharge(t *testing.T) {
 	storetest.Eventually(t, "both calls are recorded", func() bool { return e.Usage.Pending() == 2 })
 	require.NoError(t, e.Usage.Flush(t.Context()))
 	require.Equal(t, map[api.CallOutcome]int{api.CallFailed: 2}, recorded, "recorded calls")
-	require.Equal(t, map[string]int{"500internal_error": 2}, codes, "logged requests")
+	require.Equal(t, map[string]int{"/api/v1/opportunities 500internal_error": 1,
+		"/api/v1/opportunities/{id}/history 500internal_error": 1}, codes, "logged requests")
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/jobs", nil))
 	require.Contains(t, availability(t, e), "0.00% of 2 requests", "a correct rejection counts neither way")
 }

@@ -32,15 +32,17 @@ func (e *Edge) accountPage(x *exchange) error {
 // page returns the step that forwards a browser's request to the pages of a service. It reads no
 // key, charges nothing and needs no Redis: the service itself authenticates and rate-limits.
 func (e *Edge) page(service *proxy.Service) step {
-	return func(x *exchange) error {
-		client := e.client(x.Request)
-		form, release, err := e.forms.read(x.Writer, x.Request, api.MaxForm, client)
-		if err != nil {
-			return err
-		}
-		defer release()
-		return x.take(service.Page(x.Request, x.path, form, client))
+	return func(x *exchange) error { return e.pass(x, service, e.forms, api.MaxForm) }
+}
+
+func (e *Edge) pass(x *exchange, service *proxy.Service, bodies *bodies, limit int64) error {
+	client := e.client(x.Request)
+	body, release, err := bodies.read(x.Writer, x.Request, limit, client)
+	if err != nil {
+		return err
 	}
+	defer release()
+	return x.take(service.Page(x.Request, x.path, body, client))
 }
 
 // webhook forwards a webhook event of the payment processor to billing. The body stays unchanged,
@@ -49,13 +51,7 @@ func (e *Edge) webhook(x *exchange) error {
 	if x.Request.Header.Get(proxy.SignatureHeader) == "" {
 		return problem.New(problem.InvalidParameter, "The %s header is missing.", proxy.SignatureHeader)
 	}
-	client := e.client(x.Request)
-	event, release, err := e.events.read(x.Writer, x.Request, api.MaxWebhookEvent, client)
-	if err != nil {
-		return err
-	}
-	defer release()
-	return x.take(e.Billing.Event(x.Request, x.path, event, client))
+	return e.pass(x, e.Billing, e.events, api.MaxWebhookEvent)
 }
 
 func (e *Edge) document(x *exchange) error { return x.take(e.History.Forward(x.Request, x.path, "")) }

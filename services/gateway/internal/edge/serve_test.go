@@ -265,22 +265,23 @@ func TestChargeIsRefundedOnce(t *testing.T) {
 	for _, c := range []struct {
 		status int
 		body   io.Reader
+		err    error
 		used   string
 	}{
-		{http.StatusOK, strings.NewReader("{}"), "6"}, {http.StatusOK, broken{}, "5"},
-		{http.StatusPaymentRequired, strings.NewReader("{}"), "5"}, {http.StatusPaymentRequired, broken{}, "5"},
+		{http.StatusOK, strings.NewReader("{}"), nil, "6"}, {http.StatusOK, broken{}, nil, "5"},
+		{http.StatusPaymentRequired, strings.NewReader("{}"), nil, "5"}, {http.StatusPaymentRequired, broken{}, nil, "5"},
+		{http.StatusBadRequest, strings.NewReader("{}"), nil, "5"},
+		{http.StatusInternalServerError, strings.NewReader("{}"), nil, "5"},
+		{0, nil, errors.New("no route"), "5"}, {0, nil, context.Canceled, "5"}, // the client disconnected
 	} {
 		e := newEdge(t)
 		counters := e.admits(t, principal, nil).Client()
 		day := counter.Day(counter.DayOf(time.Now()))
 		require.NoError(t, counters.HSet(t.Context(), day, counter.ServiceField, 5, "acc_a", 5).Err())
 		e.Catalog = behind(t, func(*http.Request) (*http.Response, error) {
-			return reply(c.status, c.body, "Content-Type", jsonType), nil
+			return reply(c.status, c.body, "Content-Type", jsonType), c.err
 		})
-		get := func() {
-			e.send(t, http.MethodGet, "/api/v1/opportunities", "", "Authorization",
-				bearer())
-		}
+		get := func() { e.send(t, http.MethodGet, "/api/v1/opportunities", "", "Authorization", bearer()) }
 		if c.body == (broken{}) {
 			require.PanicsWithValue(t, http.ErrAbortHandler, get)
 		} else {
@@ -309,15 +310,15 @@ func TestExplorerMakesTheCallThatAuthquotaNames(t *testing.T) {
 		return string(c)
 	}
 	var result api.ExplorerResult
+	var used string // calls of the account today
 	closed := 0
 	explore := func(body io.Reader, header string) *httptest.ResponseRecorder {
 		t.Helper()
 		e := newEdge(t)
-		e.admits(t, principal, nil)
+		counters := e.admits(t, principal, nil).Client()
 		result = api.ExplorerResult{}
 		e.Catalog = behind(t, func(*http.Request) (*http.Response, error) {
-			return reply(200, body, "Content-Type", jsonType),
-				nil
+			return reply(200, body, "Content-Type", jsonType), nil
 		})
 		e.Account = behind(t, func(r *http.Request) (*http.Response, error) {
 			if r.Header.Get(api.ExplorerHeader) == "" {
@@ -331,6 +332,7 @@ func TestExplorerMakesTheCallThatAuthquotaNames(t *testing.T) {
 		closed = 0
 		w := e.send(t, http.MethodPost, path, "a=b")
 		require.Equal(t, 1, closed, "the connection to authquota is free again")
+		used = counters.HGet(t.Context(), counter.Day(counter.DayOf(time.Now())), "acc_a").Val()
 		return w
 	}
 	require.Equal(t, "form", explore(nil, "").Body.String(), "a problem of the form")
@@ -339,8 +341,8 @@ func TestExplorerMakesTheCallThatAuthquotaNames(t *testing.T) {
 	}
 
 	require.Equal(t, "result", explore(strings.NewReader("{}"), call("/api/v1/opportunities")).Body.String())
-	require.Equal(t, []any{"a=b", 200, "{}", 2, true},
-		[]any{string(result.Form), result.Status, string(result.Body), result.Size, result.Charged})
+	require.Equal(t, []any{"a=b", 200, "{}", 2, true, "1"},
+		[]any{string(result.Form), result.Status, string(result.Body), result.Size, result.Charged, used})
 	for _, other := range []string{"/docs", "/account"} {
 		explore(strings.NewReader("{}"), call(other))
 		require.Equal(t, []any{404, false}, []any{result.Status, result.Charged}, "only calls of the API")

@@ -13,20 +13,18 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// pageHeaders are the browser headers that pass to the service. Referer is not among them: it may
-// contain the token of a mailed link.
+// pageHeaders are the headers of browsers and of webhook events that pass to the service. Referer is
+// not among them: it may contain the token of a mailed link.
 var pageHeaders = []string{
 	"Accept", "Accept-Language", "Content-Type", "Cookie", "If-Modified-Since", "If-None-Match", "Origin",
-	"Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-Fetch-User", "User-Agent",
+	"Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-Fetch-User", SignatureHeader, "User-Agent",
 }
 
 // SignatureHeader holds the payment processor's signature of a webhook event.
 const SignatureHeader = "Stripe-Signature"
 
-var eventHeaders = []string{"Content-Type", SignatureHeader, "User-Agent"}
-
-// Page sends the browser request r with its body to the service. client is the address of the
-// browser.
+// Page sends the request r of a browser, or a webhook event, with its body to the service. client is
+// the address of the sender.
 //
 // The response passes unchanged, including redirects, cookies and error pages. It is an error only
 // if it is not meant for a person: a 502 or 504 of an intermediary, a 503 that is no page, a 101,
@@ -42,11 +40,6 @@ func (s *Service) Explored(r *http.Request, path string, result []byte, client n
 	header["Content-Type"] = []string{"application/json"}
 	header[api.ExplorerHeader] = []string{"result"}
 	return s.sendPage(r, path, header, result, client)
-}
-
-// Event sends a webhook event of a payment processor. Otherwise it works like Page.
-func (s *Service) Event(r *http.Request, path string, body []byte, client netip.Addr) (Response, error) {
-	return s.sendPage(r, path, pick(r, eventHeaders), body, client)
 }
 
 func (s *Service) sendPage(r *http.Request, path string, header http.Header, body []byte, client netip.Addr) (Response,

@@ -3,6 +3,8 @@ package event_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -131,84 +133,105 @@ func TestSummaryOfEvents(t *testing.T) {
 	}
 }
 
+// parse returns a history in a short form: each event is a kind and the hours since day0. Reviews
+// are verified, yes and no (verified with facts that say so), closing and doubt; others are the
+// outcomes of link checks. A part after a colon is the application status of a review, the facts of
+// a closing one, or the sentence and the status that a page says.
+func parse(text string) (all []api.RecordedEvent) {
+	for word := range strings.FieldsSeq(text) {
+		kind, time, _ := strings.Cut(word, "@")
+		hours, err := strconv.ParseFloat(time, 64)
+		if err != nil {
+			panic(err)
+		}
+		kind, detail, detailed := strings.Cut(kind, ":")
+		var e api.RecordedEvent
+		switch kind {
+		case "verified":
+			if e = verified(hours); detailed {
+				e.Facts.ApplicationStatus = api.ApplicationStatus(detail)
+			}
+		case "yes", "no":
+			e = review(hours, api.OutcomeVerified, facts(kind == "yes"))
+		case "closing":
+			if e = review(hours, api.OutcomeClosed, nil); detailed {
+				e.Facts = facts(detail == "yes")
+			}
+		case "doubt":
+			e = review(hours, api.OutcomeNeedsReview, nil)
+		case "says":
+			sentence, status, _ := strings.Cut(detail, ":")
+			e = says(hours, sentence, api.ApplicationStatus(status))
+		default:
+			e = link(hours, api.Outcome(kind))
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+const none = -1000 // hours of no conflict
+
 func TestConflict(t *testing.T) {
-	verified := verified(0)
-	for _, c := range []struct {
-		name   string
-		events []api.RecordedEvent
-		want   *time.Time
-	}{
-		{"closed", []api.RecordedEvent{verified, link(1, api.OutcomeClosed)}, new(at(1))},
-		{"needs review", []api.RecordedEvent{verified, link(1, api.OutcomeNeedsReview)}, new(at(1))},
-		{"the first of several", []api.RecordedEvent{verified, link(9, api.OutcomeClosed),
-			link(5, api.OutcomeNeedsReview)}, new(at(5))},
-		{"remains after the link recovers", []api.RecordedEvent{verified, link(1, api.OutcomeClosed),
-			link(2, api.OutcomeReachable)}, new(at(1))},
-		{"at the time of the review", []api.RecordedEvent{verified, link(0, api.OutcomeClosed)}, nil},
-		{"before the review", []api.RecordedEvent{verified, link(-1, api.OutcomeClosed)}, nil},
-		{"ended by a new review", []api.RecordedEvent{verified, link(1, api.OutcomeClosed),
-			recorded(apitest.Verified("a", at(2)))}, nil},
-		{"without a review", []api.RecordedEvent{link(1, api.OutcomeClosed)}, nil},
-		{"blocked for weeks", []api.RecordedEvent{verified, link(1, api.OutcomeBlocked), link(200, api.OutcomeBlocked)},
-			nil},
-		{"unreachable once", []api.RecordedEvent{verified, link(1, api.OutcomeUnreachable)}, nil},
-		{"unreachable twice, a day apart", []api.RecordedEvent{verified, link(1, api.OutcomeUnreachable),
-			link(25, api.OutcomeUnreachable)}, new(at(25))},
-		{"unreachable twice, not quite a day apart",
-			[]api.RecordedEvent{verified, link(1, api.OutcomeUnreachable), link(24.999, api.OutcomeUnreachable)}, nil},
-		{"unreachable several times within a day", []api.RecordedEvent{verified, link(1, api.OutcomeUnreachable),
-			link(13, api.OutcomeUnreachable), link(25, api.OutcomeUnreachable), link(49, api.OutcomeUnreachable)},
-			new(at(25))},
-		{"unreachable, reached in between", []api.RecordedEvent{verified, link(1, api.OutcomeUnreachable),
-			link(13, api.OutcomeReachable),
-			link(26, api.OutcomeUnreachable)}, nil},
-		{"unreachable, blocked in between", []api.RecordedEvent{verified, link(1, api.OutcomeUnreachable),
-			link(13, api.OutcomeBlocked),
-			link(26, api.OutcomeUnreachable), link(50, api.OutcomeUnreachable)}, new(at(50))},
-		{"unreachable before and after the review", []api.RecordedEvent{link(-20, api.OutcomeUnreachable), verified,
-			link(4, api.OutcomeUnreachable)}, nil},
-		{"unreachable long before and twice after", []api.RecordedEvent{link(-20, api.OutcomeUnreachable), verified,
-			link(4, api.OutcomeUnreachable), link(28, api.OutcomeUnreachable)}, new(at(28))},
+	for text, want := range map[string]float64{
+		"verified@0 closed@1":                         1,
+		"verified@0 needs-review@1":                   1,
+		"verified@0 closed@9 needs-review@5":          5,
+		"verified@0 closed@1 reachable@2":             1, // a link that works again ends no conflict
+		"verified@0 closed@0":                         none,
+		"verified@0 closed@-1":                        none,
+		"verified@0 closed@1 verified@2":              none,
+		"closed@1":                                    none,
+		"verified@0 blocked@1 blocked@200":            none,
+		"verified@0 unreachable@1":                    none,
+		"verified@0 unreachable@1 unreachable@25":     25, // a day apart
+		"verified@0 unreachable@1 unreachable@24.999": none,
+		"unreachable@-20 verified@0 unreachable@4":    none,
+		"verified@0 unreachable@1 unreachable@13 unreachable@25 unreachable@49": 25,
+		"verified@0 unreachable@1 reachable@13 unreachable@26":                  none,
+		"verified@0 unreachable@1 blocked@13 unreachable@26 unreachable@50":     50,
+		"unreachable@-20 verified@0 unreachable@4 unreachable@28":               28,
+		// A review answers the causes that its author was shown, and those that say what it recorded.
+		"says:shut:closed@0 verified:open@1 says:shut:closed@24 says:shut:closed@48":                    none,
+		"verified:open@0 says:shut:closed@1":                                                            1,
+		"says:shut:closed@0 verified:open@1 says:full:closed@24 says:shut:closed@48":                    24,
+		"says:shut:closed@0 says:full:closed@1 verified:open@2 says:shut:closed@24 says:full:closed@48": none,
+		"says:shut:closed@0 verified:open@1 closed@24":                                                  24,
+		"needs-review@0 verified:open@1 needs-review@24":                                                24, // without causes
+		"says:shut:closed@0 verified:open@1 verified:open@2 says:shut:closed@24":                        none,
+		"says:shut:closed@0 verified:open@1 blocked@2 verified:open@3 says:shut:closed@24":              none,
+		"says:shut:closed@0 verified:open@1 reachable@24 verified:open@25 says:shut:closed@48":          48,
+		"says:shut:closed@0 verified:open@1 reachable@24 says:shut:closed@48":                           none,
+		"says:shut:closed@0 reachable@1 verified:open@2 says:shut:closed@24":                            none,
+		"verified:waitlist@0 says:full:waitlist@1 says:shut:waitlist@24":                                none,
+		"verified:closed@0 says:shut:closed@1":                                                          none,
+		"verified:open@0 says:full:waitlist@1":                                                          1,
+		"verified:waitlist@0 says:full:closed@1":                                                        1,
+		"verified:unknown@0 says:elsewhere:@1":                                                          1,
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := event.StateOf("a", c.events)
-			require.Empty(t, cmp.Diff(c.want, s.ConflictAt))
-			require.Equal(t, s.LastCheckedAt != nil && !s.Undisputed(nil), s.Doubt != nil,
-				"a disputed record must have a doubt")
-			if s.ConflictAt != nil {
-				require.Equal(t, *s.ConflictAt, s.Doubt.CheckedAt)
+		t.Run(text, func(t *testing.T) {
+			s := event.StateOf("a", parse(text))
+			if want == none {
+				require.Nil(t, s.ConflictAt)
+			} else {
+				require.Equal(t, new(at(want)), s.ConflictAt)
+				require.Equal(t, at(want), s.Doubt.CheckedAt)
 				require.Equal(t, api.LinkCheck, s.Doubt.CheckType)
 			}
+			require.Equal(t, s.LastCheckedAt != nil && !s.Undisputed(nil), s.Doubt != nil,
+				"a disputed record must have a doubt")
 		})
 	}
 }
 
 func TestChangeCount(t *testing.T) {
-	yes, no := facts(true), facts(false)
-	ok, doubtful := api.OutcomeVerified, api.OutcomeNeedsReview
-	for _, c := range []struct {
-		name   string
-		events []api.RecordedEvent
-		want   int
-	}{
-		{"the first facts", []api.RecordedEvent{review(0, api.OutcomeClosed, nil), review(1, ok, yes)}, 0},
-		{"the same facts", []api.RecordedEvent{review(0, ok, yes), review(1, ok, facts(true))}, 0},
-		{"other facts", []api.RecordedEvent{review(0, ok, yes), review(1, ok, no)}, 1},
-		{"changed and restored", []api.RecordedEvent{review(0, ok, yes), review(1, ok, no), review(2, ok, yes)}, 2},
-		{"omitted in between", []api.RecordedEvent{review(0, ok, yes), review(1, doubtful, nil), review(2, ok, yes)},
-			0},
-		{"omitted, then other facts", []api.RecordedEvent{review(0, ok, yes), review(1, doubtful, nil),
-			review(2, ok, no)}, 1},
-		{"closed in between", []api.RecordedEvent{review(0, ok, yes), review(1, api.OutcomeClosed, nil),
-			review(2, ok, yes)}, 2},
-		{"closed twice", []api.RecordedEvent{review(0, ok, yes), review(1, api.OutcomeClosed, nil),
-			review(2, api.OutcomeClosed, nil)}, 1},
-		{"a middle review that arrives late", []api.RecordedEvent{review(0, ok, yes), review(2, ok, yes),
-			review(1, ok, no)}, 2},
+	for text, want := range map[string]int{
+		"closing@0 yes@1": 0, // the first facts
+		"yes@0 yes@1":     0, "yes@0 no@1": 1, "yes@0 no@1 yes@2": 2, "yes@0 doubt@1 yes@2": 0, "yes@0 doubt@1 no@2": 1,
+		"yes@0 closing@1 yes@2": 2, "yes@0 closing@1 closing@2": 1,
+		"yes@0 yes@2 no@1": 2, // arrives late
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			require.Equal(t, c.want, event.StateOf("a", c.events).ChangeCount)
-		})
+		require.Equal(t, want, event.StateOf("a", parse(text)).ChangeCount, text)
 	}
 }
 
@@ -358,28 +381,13 @@ func TestUndo(t *testing.T) {
 func TestClosed(t *testing.T) {
 	yes, closedFacts := facts(true), facts(true)
 	closedFacts.ApplicationStatus = api.ApplicationClosed
-	closed, doubtful := review(1, api.OutcomeClosed, nil), review(2, api.OutcomeNeedsReview, nil)
-	for _, c := range []struct {
-		name   string
-		events []api.RecordedEvent
-		facts  *api.Facts
-		closed bool
-	}{
-		{"without facts before", []api.RecordedEvent{closed}, nil, true},
-		{"and then in doubt", []api.RecordedEvent{closed, doubtful}, nil, true},
-		{"with facts before", []api.RecordedEvent{review(0, api.OutcomeVerified, yes), closed}, closedFacts, false},
-		{"with facts before, and then in doubt", []api.RecordedEvent{review(0, api.OutcomeVerified, yes), closed,
-			doubtful}, closedFacts, false},
-		{"with facts after", []api.RecordedEvent{closed, review(2, api.OutcomeVerified, yes)}, yes, false},
-		{"with facts of its own", []api.RecordedEvent{review(0, api.OutcomeClosed, yes)}, closedFacts, false},
-		{"at the same time as facts", []api.RecordedEvent{review(1, api.OutcomeVerified, yes), closed}, closedFacts,
-			false},
+	for text, want := range map[string]*api.Facts{
+		"closing@1": nil, "closing@1 doubt@2": nil, "yes@0 closing@1": closedFacts, "yes@0 closing@1 doubt@2": closedFacts,
+		"closing@1 yes@2": yes, "closing:yes@0": closedFacts, "yes@1 closing@1": closedFacts,
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := event.StateOf("a", c.events)
-			require.Equal(t, c.facts, s.Facts)
-			require.Equal(t, c.closed, s.Closed)
-		})
+		s := event.StateOf("a", parse(text))
+		require.Equal(t, want, s.Facts, text)
+		require.Equal(t, want == nil, s.Closed, text)
 	}
 }
 
@@ -415,60 +423,6 @@ func TestLinkChecksDoNotChangeReviewFields(t *testing.T) {
 			t.Fatal("link checks changed more than the link, the event count, the conflict and its doubt: ", diff)
 		}
 	})
-}
-
-func TestReviewAnswersCauseOfLinkChecks(t *testing.T) {
-	const full, shut = "Registration is full.", "Applications are closed."
-	statused := func(hours float64, status api.ApplicationStatus) api.RecordedEvent {
-		e := verified(hours)
-		e.Facts.ApplicationStatus = status
-		return e
-	}
-	closed, waitlist, open := api.ApplicationClosed, api.ApplicationWaitlist, api.ApplicationOpen
-	for name, c := range map[string]struct {
-		events []api.RecordedEvent
-		want   *time.Time
-	}{
-		"before the review": {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), says(24, shut, closed),
-			says(48, shut, closed)}, nil},
-		"first after it": {[]api.RecordedEvent{statused(0, open), says(1, shut, closed)}, new(at(1))},
-		"another sentence": {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), says(24, full, closed),
-			says(48, shut, closed)}, new(at(24))},
-		"two sentences": {[]api.RecordedEvent{says(0, shut, closed), says(1, full, closed), statused(2, open),
-			says(24, shut, closed), says(48, full, closed)}, nil},
-		"another page": {[]api.RecordedEvent{says(0, shut, closed), statused(1, open),
-			link(24, api.OutcomeClosed)}, new(at(24))},
-		"no cause": {[]api.RecordedEvent{link(0, api.OutcomeNeedsReview), statused(1, open),
-			link(24, api.OutcomeNeedsReview)}, new(at(24))},
-		"two reviews": {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), statused(2, open),
-			says(24, shut, closed)}, nil},
-		"a review between outages": {[]api.RecordedEvent{says(0, shut, closed), statused(1, open),
-			link(2, api.OutcomeBlocked), statused(3, open),
-			says(24, shut, closed)}, nil},
-		"answered, gone, reviewed, said again": {[]api.RecordedEvent{says(0, shut, closed), statused(1, open),
-			link(24, api.OutcomeReachable),
-			statused(25, open), says(48, shut, closed)}, new(at(48))},
-		"answered, gone, said again": {[]api.RecordedEvent{says(0, shut, closed), statused(1, open),
-			link(24, api.OutcomeReachable),
-			says(48, shut, closed)}, nil},
-		"read once in a while": {[]api.RecordedEvent{says(0, shut, closed),
-			link(1, api.OutcomeReachable), statused(2, open), says(24, shut, closed)}, nil},
-		"waitlist as recorded": {[]api.RecordedEvent{statused(0, waitlist), says(1, full, waitlist),
-			says(24, shut, waitlist)}, nil},
-		"closed as recorded": {[]api.RecordedEvent{statused(0, closed), says(1, shut, closed)}, nil},
-		"waitlist, recorded as open": {[]api.RecordedEvent{statused(0, open), says(1, full, waitlist)},
-			new(at(1))},
-		"closed, recorded as waitlist": {[]api.RecordedEvent{statused(0, waitlist), says(1, full, closed)},
-			new(at(1))},
-		"leads elsewhere, no status recorded": {[]api.RecordedEvent{statused(0, api.ApplicationUnknown),
-			says(1, "It leads to another site, b.example.", "")}, new(at(1))},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := event.StateOf("a", c.events)
-			require.Empty(t, cmp.Diff(c.want, s.ConflictAt))
-			require.Equal(t, c.want == nil, s.Undisputed(nil))
-		})
-	}
 }
 
 func TestSummaryNamesItsLastEvent(t *testing.T) {

@@ -38,7 +38,14 @@ func (a API) record(c call) (any, error) {
 	if reply.Readings, err = a.Store.Readings(ctx, reply.Evidence.Quotes); err != nil {
 		return nil, err
 	}
-	quotes, missing := divide(reply.Evidence.Quotes, reply.Readings)
+	var missing []api.Quote
+	for _, r := range reply.Readings {
+		if r.Finding == api.QuoteMissing {
+			missing = append(missing, r.Quote)
+		}
+	}
+	quotes := slices.DeleteFunc(slices.Clone(reply.Evidence.Quotes),
+		func(q api.Quote) bool { return slices.Contains(missing, q) })
 	if reply.Suggestions, err = a.Store.Suggestions(ctx, c.id, quotes, missing); err != nil {
 		return nil, err
 	}
@@ -49,20 +56,6 @@ func (a API) record(c call) (any, error) {
 		reply.Opinion, err = a.Store.Opinion(ctx, state.LatestReview)
 	}
 	return reply, err
-}
-
-func divide(all []api.Quote, readings []api.QuoteReading) (others, missing []api.Quote) {
-	for _, q := range all {
-		if slices.ContainsFunc(readings, func(r api.QuoteReading) bool {
-			return r.Quote == q &&
-				r.Finding == api.QuoteMissing
-		}) {
-			missing = append(missing, q)
-		} else {
-			others = append(others, q)
-		}
-	}
-	return others, missing
 }
 
 func (a API) findQuotes(c call) (any, error) {

@@ -53,16 +53,16 @@ func (v *visit) request(u *url.URL) string {
 	return id
 }
 
-func (v *visit) end(outcome api.Outcome, at *url.URL, last string, retry bool, why ...string) result {
+func (v *visit) end(outcome api.Outcome, at *url.URL, last string, retry bool) result {
 	var cause *api.Cause
+	sentence := strings.Join(append(slices.Clone(v.steps), last), ", then ")
+	note := strings.ToUpper(sentence[:1]) + sentence[1:] + "."
 	if outcome == api.OutcomeReachable || outcome == api.OutcomeBlocked {
 		if to := misdirection(v.link, at); to != "" &&
 			(outcome == api.OutcomeReachable || !under(hostname(at), botCheckHosts)) {
-			outcome, why, cause = api.OutcomeNeedsReview, append(why, to), &api.Cause{Text: to}
+			outcome, note, cause = api.OutcomeNeedsReview, note+" "+to, &api.Cause{Text: to}
 		}
 	}
-	sentence := strings.Join(append(slices.Clone(v.steps), last), ", then ")
-	note := strings.Join(append([]string{strings.ToUpper(sentence[:1]) + sentence[1:] + "."}, why...), " ")
 	return result{outcome: outcome, note: note, retry: retry, cause: cause}
 }
 
@@ -105,12 +105,8 @@ func (c *Checker) try(ctx, hard context.Context, address string, claim func() er
 			if resp.status == http.StatusTooManyRequests {
 				c.host(at).raiseGap(overloadedGap)
 			}
-			var more []string
-			if why != "" {
-				more = append(more, why)
-			}
-			res := v.end(outcome, at, fmt.Sprintf("answered %d", resp.status), outcome == api.OutcomeUnreachable &&
-				why == "", more...)
+			res := v.end(outcome, at, fmt.Sprintf("answered %d%s", resp.status, why),
+				outcome == api.OutcomeUnreachable && why == "")
 			res.wait = retryAfter(resp.header, c.now())
 			if outcome == api.OutcomeReachable { // otherwise it is the page of a bot check
 				res.page, res.unread = resp.page, resp.unread

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -33,9 +34,11 @@ const (
 // internet responds to every request after a delay and checks that the client respects the limits
 // for each host. It runs in a synctest bubble, where days pass immediately.
 type internet struct {
-	t       testing.TB
-	respond func(r *http.Request) (status int, header http.Header, body string, err error) // nil: always 200
-	latency func(r *http.Request) time.Duration                                            // nil: up to a second
+	t          testing.TB
+	rules      string                                                            // robots.txt of every host; empty: 404
+	respond    func(r *http.Request) (status int, header http.Header, err error) // to others; nil: always 200
+	unresolved func(host string) bool                                            // whose name cannot be resolved; nil: none
+	latency    func(r *http.Request) time.Duration                               // nil: up to a second
 
 	mu       sync.Mutex
 	busy     map[string]bool
@@ -87,12 +90,17 @@ func (n *internet) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, r.Context().Err()
 	}
 	code, header, body := 200, http.Header{}, ""
-	if r.URL.Path == "/robots.txt" {
-		code = 404
+	if n.unresolved != nil && n.unresolved(r.URL.Host) {
+		return nil, &net.OpError{Op: "dial",
+			Err: &net.DNSError{Err: "server misbehaving", Name: r.URL.Host, IsTemporary: true}}
 	}
-	if n.respond != nil {
+	if r.URL.Path == "/robots.txt" {
+		if body = n.rules; body == "" {
+			code = 404
+		}
+	} else if n.respond != nil {
 		var err error
-		if code, header, body, err = n.respond(r); err != nil {
+		if code, header, err = n.respond(r); err != nil {
 			return nil, err
 		}
 	}
@@ -135,8 +143,8 @@ const (
 	recording = "SET recorded_at"
 )
 
-// before calls do before each statement with a text, with their number so far. The statement fails if
-// do does.
+// before calls do before each statement with a text, with their number so far. The statement fails
+// if do does.
 func (k *testStore) before(t testing.TB, text string, do func(n int64) error) {
 	t.Helper()
 	var n atomic.Int64

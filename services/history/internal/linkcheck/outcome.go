@@ -48,11 +48,11 @@ func botCheck(status int, h http.Header) string {
 	return ""
 }
 
-// classify returns the outcome of a response that is not a redirect, and an explanation for the
-// note if the status alone does not explain it.
+// classify returns the outcome of a response that is not a redirect, and an explanation that ends
+// its sentence in the note if the status alone does not explain it.
 func classify(status int, h http.Header) (outcome api.Outcome, why string) {
 	if name := botCheck(status, h); name != "" {
-		return api.OutcomeBlocked, "A bot check blocks the page (" + name + ")."
+		return api.OutcomeBlocked, ". A bot check blocks the page (" + name + ")"
 	}
 	switch {
 	case status/100 == 2:
@@ -66,7 +66,7 @@ func classify(status int, h http.Header) (outcome api.Outcome, why string) {
 	case status/100 == 4: // 401, 403, 429, 451 and others reject a program; people may still see the page
 		return api.OutcomeBlocked, ""
 	}
-	return api.OutcomeUnreachable, "Unexpected status."
+	return api.OutcomeUnreachable, ". Unexpected status"
 }
 
 // retryAfter returns the delay in the header Retry-After, or 0 without one.

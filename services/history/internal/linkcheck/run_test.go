@@ -3,7 +3,6 @@ package linkcheck_test
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -122,14 +121,11 @@ var errDown = errors.New("connection refused")
 func TestUnreachableLinkIsRetried(t *testing.T) {
 	each(t, func(t *testing.T, n *internet, s *testStore) {
 		fails := 3
-		n.respond = func(r *http.Request) (int, http.Header, string, error) {
-			if r.URL.Path == "/robots.txt" {
-				return 404, nil, "", nil
-			}
+		n.respond = func(r *http.Request) (int, http.Header, error) {
 			if fails--; fails >= 0 {
-				return 0, nil, "", errDown
+				return 0, nil, errDown
 			}
-			return 200, nil, "", nil
+			return 200, nil, nil
 		}
 		report, err := n.checker().Once(t.Context(), s.Store)
 		require.NoError(t, err)
@@ -156,13 +152,7 @@ func TestRunWithoutNetworkRecordsNothing(t *testing.T) {
 	each(t, func(t *testing.T, n *internet, s *testStore) {
 		s.publish(t, many(20, 10)...)
 		online := false
-		n.respond = func(r *http.Request) (int, http.Header, string, error) {
-			if !online || r.URL.Host == "jobs-3.works" {
-				return 0, nil, "", &net.OpError{Op: "dial",
-					Err: &net.DNSError{Err: "server misbehaving", Name: r.URL.Host, IsTemporary: true}}
-			}
-			return 200, nil, "", nil
-		}
+		n.unresolved = func(host string) bool { return !online || host == "jobs-3.works" }
 		report, err := n.checker().Once(t.Context(), s.Store)
 		require.NoError(t, err, "a job that cannot reach anything must not fail")
 		require.Equal(t, 21, report.Unresolved)
@@ -200,14 +190,11 @@ func TestStoppedRunFinishesChecksInProgress(t *testing.T) {
 			}
 			return 0
 		}
-		n.respond = func(r *http.Request) (int, http.Header, string, error) {
-			switch {
-			case r.URL.Path == "/robots.txt":
-				return 404, nil, "", nil
-			case r.URL.Host == "maple.works" && len(n.times(maple)) == 1:
-				return 0, nil, "", errDown // and waits for its second attempt when the run ends
+		n.respond = func(r *http.Request) (int, http.Header, error) {
+			if r.URL.Host == "maple.works" && len(n.times(maple)) == 1 {
+				return 0, nil, errDown // and waits for its second attempt when the run ends
 			}
-			return 200, nil, "", nil
+			return 200, nil, nil
 		}
 		report, err := n.checker().Once(ctx, s.Store)
 		require.ErrorContains(t, err, "run stopped early: SIGTERM")
@@ -245,14 +232,8 @@ func TestRunThatLosesItsLeaseSendsNoMoreRequests(t *testing.T) {
 
 func TestCrawlDelayIsRespected(t *testing.T) {
 	each(t, func(t *testing.T, n *internet, s *testStore) {
-		delay := "20"
 		n.gaps["jobs-0.works"] = 20 * time.Second
-		n.respond = func(r *http.Request) (int, http.Header, string, error) {
-			if r.URL.Path == "/robots.txt" {
-				return 200, nil, "User-agent: *\nCrawl-delay: " + delay, nil
-			}
-			return 200, nil, "", nil
-		}
+		n.rules = "User-agent: *\nCrawl-delay: 20"
 		s.publish(t, many(5, 1)...)
 		report, err := n.checker().Once(t.Context(), s.Store)
 		require.NoError(t, err)
@@ -260,7 +241,7 @@ func TestCrawlDelayIsRespected(t *testing.T) {
 		require.GreaterOrEqual(t, report.Duration, 100*time.Second)
 
 		time.Sleep(24 * time.Hour)
-		delay = "3600"
+		n.rules = "User-agent: *\nCrawl-delay: 3600"
 		for left := 4; left >= 0; left-- {
 			report, err = n.checker().Once(t.Context(), s.Store)
 			require.NoError(t, err)
@@ -275,14 +256,11 @@ func TestCrawlDelayIsRespected(t *testing.T) {
 func TestOverloadedHostGetsNoMoreRequests(t *testing.T) {
 	each(t, func(t *testing.T, n *internet, s *testStore) {
 		s.publish(t, many(5, 1)...)
-		n.respond = func(r *http.Request) (int, http.Header, string, error) {
-			switch {
-			case r.URL.Path == "/robots.txt":
-				return 404, nil, "", nil
-			case r.URL.Host == "maple.works":
-				return 503, http.Header{"Retry-After": {"240"}}, "", nil
+		n.respond = func(r *http.Request) (int, http.Header, error) {
+			if r.URL.Host == "maple.works" {
+				return 503, http.Header{"Retry-After": {"240"}}, nil
 			}
-			return 429, nil, "", nil
+			return 429, nil, nil
 		}
 		report, err := n.checker().Once(t.Context(), s.Store)
 		require.NoError(t, err)
@@ -294,11 +272,8 @@ func TestOverloadedHostGetsNoMoreRequests(t *testing.T) {
 
 		time.Sleep(24 * time.Hour)
 		n.requests = map[string][]time.Time{}
-		n.respond = func(r *http.Request) (int, http.Header, string, error) {
-			if r.URL.Path == "/robots.txt" {
-				return 404, nil, "", nil
-			}
-			return 503, http.Header{"Retry-After": {time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)}}, "", nil
+		n.respond = func(r *http.Request) (int, http.Header, error) {
+			return 503, http.Header{"Retry-After": {time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)}}, nil
 		}
 		_, err = n.checker().Once(t.Context(), s.Store)
 		require.NoError(t, err)
@@ -311,14 +286,11 @@ func TestOverloadedHostGetsNoMoreRequests(t *testing.T) {
 func TestRedirectsToBusyHostWait(t *testing.T) {
 	each(t, func(t *testing.T, n *internet, s *testStore) {
 		s.publish(t, many(40, 20)...)
-		n.respond = func(r *http.Request) (int, http.Header, string, error) {
-			switch {
-			case r.URL.Path == "/robots.txt":
-				return 404, nil, "", nil
-			case r.URL.Host != "all.works":
-				return 302, http.Header{"Location": {"https://all.works" + r.URL.Path}}, "", nil
+		n.respond = func(r *http.Request) (int, http.Header, error) {
+			if r.URL.Host != "all.works" {
+				return 302, http.Header{"Location": {"https://all.works" + r.URL.Path}}, nil
 			}
-			return 200, nil, "", nil
+			return 200, nil, nil
 		}
 		report, err := n.checker().Once(t.Context(), s.Store)
 		require.NoError(t, err)

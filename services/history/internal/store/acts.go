@@ -33,18 +33,10 @@ func (s *Store) ReviewsSince(ctx context.Context, since time.Time) (map[string]i
 
 // Acts returns the recorded events that match f, the last recorded first.
 func (s *Store) Acts(ctx context.Context, f event.ActFilter) ([]event.Record, error) {
-	q := s.db.WithContext(ctx).Order("sequence DESC").Limit(f.Limit)
+	q := s.db.WithContext(ctx).Order("sequence DESC").Limit(f.Limit).
+		Where(&event.Record{Actor: f.Actor, Slug: f.Slug, CheckType: f.CheckType}) // ignores empty fields
 	if f.Before > 0 {
 		q = q.Where("sequence < ?", f.Before)
-	}
-	if f.Actor != "" {
-		q = q.Where("actor = ?", f.Actor)
-	}
-	if f.Slug != "" {
-		q = q.Where("slug = ?", f.Slug)
-	}
-	if f.CheckType != "" {
-		q = q.Where("check_type = ?", f.CheckType)
 	}
 	if !f.Since.IsZero() {
 		q = q.Where("recorded_at >= ?", f.Since.UnixMicro())

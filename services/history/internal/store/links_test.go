@@ -7,9 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/eventfile"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history/internal/store"
 )
@@ -50,10 +48,17 @@ func TestLinkIsClaimedAndRecordedOnceADay(t *testing.T) {
 
 		e := link("a", 1, api.OutcomeReachable)
 		require.Error(t, s.RecordCheck(ctx, "two", recorded, e, nil), "the claim belongs to another run")
-		require.NoError(t, s.RecordCheck(ctx, "one", recorded, e, nil), "the run that holds the claim may record late")
+		cause := &api.Cause{Text: "Registration is full.", Status: api.ApplicationClosed}
+		require.NoError(t, s.RecordCheck(ctx, "one", recorded, e, cause), "the run that holds the claim may record late")
 		require.Error(t, s.RecordCheck(ctx, "one", recorded, link("a", 2, api.OutcomeClosed), nil),
 			"a claim yields one event")
-		require.Len(t, s.events(t, "a"), 1)
+		records, _, err := s.RecordHistory(ctx, "a", "")
+		require.NoError(t, err)
+		require.Len(t, records, 1)
+		evidence, err := records[0].Private()
+		require.NoError(t, err)
+		require.Equal(t, cause, evidence.Cause)
+		require.Equal(t, store.LinkActor, records[0].Actor)
 
 		require.True(t, claim("two", due.Add(24*time.Hour)), "a new claim is possible the next day")
 		require.NoError(t, s.ReleaseLink(ctx, "two", "a"))
@@ -71,46 +76,7 @@ func TestLinkIsClaimedAndRecordedOnceADay(t *testing.T) {
 				ClaimedAt: recorded.UnixMicro(), RecordedAt: recorded.UnixMicro()},
 			{Slug: "b", Address: "https://a.example"},
 		}, all)
-		require.Equal(t, store.LinkActor, s.actorOf(t, "a"))
 	})
-}
-
-func TestReviewAnswersStoredCause(t *testing.T) {
-	onBoth(t, func(t *testing.T, s testStore) {
-		s.publish(t, "a")
-		ok, err := s.AcquireRun(t.Context(), "one", recorded, recorded.Add(time.Hour))
-		require.NoError(t, err)
-		require.True(t, ok)
-		check := func(hours int, text string) {
-			t.Helper()
-			ok, err := s.ClaimLink(t.Context(), "one", "a", recorded.Add(time.Duration(hours)*time.Hour), recorded)
-			require.NoError(t, err)
-			require.True(t, ok)
-			cause := &api.Cause{Text: text, Status: api.ApplicationClosed}
-			require.NoError(t, s.RecordCheck(t.Context(), "one", recorded, link("a", hours, api.OutcomeNeedsReview),
-				cause))
-		}
-		review := func(hours int) {
-			t.Helper()
-			s.appendLine(t, recorded, eventfile.Line{Event: apitest.Verified("a",
-				day0.Add(time.Duration(hours)*time.Hour))})
-		}
-		review(0)
-		check(1, "Registration is full.")
-		require.NotNil(t, s.summaries(t)["a"].ConflictAt)
-		review(2)
-		check(25, "Registration is full.")
-		require.Nil(t, s.summaries(t)["a"].ConflictAt)
-		check(49, "This program is closed.")
-		require.Equal(t, day0.Add(49*time.Hour), *s.summaries(t)["a"].ConflictAt)
-	})
-}
-
-func (s testStore) actorOf(t *testing.T, slug string) (actor string) {
-	t.Helper()
-	require.NoError(t, s.db.Raw("SELECT DISTINCT actor FROM verification_events WHERE slug = ?",
-		slug).Scan(&actor).Error)
-	return actor
 }
 
 // The serving role has minimal permissions, which must include link checks.

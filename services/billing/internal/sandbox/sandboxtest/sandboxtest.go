@@ -93,20 +93,24 @@ func (p *Processor) called(operation, about string) error {
 	return fail(operation, about)
 }
 
+// call calls do unless the operation is made to fail.
+func call[T any](p *Processor, operation, about string, do func() (T, error)) (result T, err error) {
+	if err := p.called(operation, about); err != nil {
+		return result, err
+	}
+	return do()
+}
+
 // Customer creates a customer unless it is made to fail, like the other methods of a processor.
 func (p *Processor) Customer(ctx context.Context, account, email, attempt string) (id string, err error) {
-	if err := p.called("Customer", account); err != nil {
-		return "", err
-	}
-	return p.Sandbox.Customer(ctx, account, email, attempt)
+	return call(p, "Customer", account, func() (string, error) {
+		return p.Sandbox.Customer(ctx, account, email, attempt)
+	})
 }
 
 // Checkout opens a checkout session.
 func (p *Processor) Checkout(ctx context.Context, o subscription.Order) (url string, err error) {
-	if err := p.called("Checkout", o.Customer); err != nil {
-		return "", err
-	}
-	return p.Sandbox.Checkout(ctx, o)
+	return call(p, "Checkout", o.Customer, func() (string, error) { return p.Sandbox.Checkout(ctx, o) })
 }
 
 // ExpireCheckouts closes every checkout session.
@@ -116,19 +120,13 @@ func (p *Processor) ExpireCheckouts(ctx context.Context) error {
 
 // Portal opens a portal session.
 func (p *Processor) Portal(ctx context.Context, customer, returnURL string) (url string, err error) {
-	if err := p.called("Portal", customer); err != nil {
-		return "", err
-	}
-	return p.Sandbox.Portal(ctx, customer, returnURL)
+	return call(p, "Portal", customer, func() (string, error) { return p.Sandbox.Portal(ctx, customer, returnURL) })
 }
 
 // Subscription returns the state of a subscription, with its refund and dispute. As at Stripe, a
 // deleted customer no longer names its account.
 func (p *Processor) Subscription(ctx context.Context, id string) (subscription.State, error) {
-	if err := p.called("Subscription", id); err != nil {
-		return subscription.State{}, err
-	}
-	state, err := p.Sandbox.Subscription(ctx, id)
+	state, err := call(p, "Subscription", id, func() (subscription.State, error) { return p.Sandbox.Subscription(ctx, id) })
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if state.Paid != nil {
@@ -142,18 +140,15 @@ func (p *Processor) Subscription(ctx context.Context, id string) (subscription.S
 
 // Subscriptions lists subscriptions, also those of a deleted customer.
 func (p *Processor) Subscriptions(ctx context.Context, customer string) (ids []string, err error) {
-	if err := p.called("Subscriptions", customer); err != nil {
-		return nil, err
-	}
-	return p.Sandbox.Subscriptions(ctx, customer)
+	return call(p, "Subscriptions", customer, func() ([]string, error) { return p.Sandbox.Subscriptions(ctx, customer) })
 }
 
 // SetCancelAtPeriodEnd cancels or resumes a subscription.
 func (p *Processor) SetCancelAtPeriodEnd(ctx context.Context, id string, cancel bool) error {
-	if err := p.called("SetCancelAtPeriodEnd", id); err != nil {
-		return err
-	}
-	return p.Sandbox.SetCancelAtPeriodEnd(ctx, id, cancel)
+	_, err := call(p, "SetCancelAtPeriodEnd", id, func() (any, error) {
+		return nil, p.Sandbox.SetCancelAtPeriodEnd(ctx, id, cancel)
+	})
+	return err
 }
 
 // Event is the body of a webhook event of Stripe.

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/json"
 	"regexp"
 	"strings"
 	"testing"
@@ -113,5 +114,70 @@ func FuzzParseInstant(f *testing.F) {
 			require.NoError(t, err)
 			require.True(t, got.Equal(again), text)
 		}
+	})
+}
+
+func TestCheckDateIsADateOrAnRFC3339Timestamp(t *testing.T) {
+	for text, want := range map[string]string{
+		"2026-11-20":                    "2026-11-20T00:00:00Z",
+		"2026-11-20T09:00:00Z":          "2026-11-20T09:00:00Z",
+		"2026-11-20T09:00:00.5-05:00":   "2026-11-20T14:00:00.5Z",
+		"2026-11-20T00:30:00+23:59":     "2026-11-19T00:31:00Z",
+		"2026-11-20T09:00:00+24:00":     "",
+		"2026-11-20T09:00:00+05:60":     "",
+		"2026-11-20T9:00:00Z":           "",
+		"2026-11-20T09:00:00,5Z":        "",
+		"2026-11-20T09:00:00":           "",
+		"2026-11-20 09:00:00Z":          "",
+		"2026-02-30":                    "",
+		"20261120":                      "",
+		"":                              "",
+		"2026-11-20T09:00:00Z and more": "",
+	} {
+		got, err := api.CheckDate(text).Time()
+		if want == "" {
+			require.Error(t, err, text)
+			continue
+		}
+		require.NoError(t, err, text)
+		require.Equal(t, want, got.Format(time.RFC3339Nano))
+	}
+}
+
+func TestTimestampInJSONIsStrict(t *testing.T) {
+	var got struct{ Until api.Timestamp }
+	require.NoError(t, json.Unmarshal([]byte(`{"Until":"2026-11-20T09:00:00+05:00"}`), &got))
+	require.Equal(t, time.Date(2026, 11, 20, 4, 0, 0, 0, time.UTC), got.Until.Time)
+	for _, text := range []string{`"2026-11-20T09:00:00+24:00"`, `"2026-11-20T9:00:00Z"`, `"2026-11-20"`, `5`} {
+		require.Error(t, json.Unmarshal([]byte(`{"Until":`+text+`}`), &got), text)
+	}
+}
+
+func TestParseDuration(t *testing.T) {
+	const day = 24 * time.Hour
+	for text, want := range map[string]time.Duration{
+		"30d": 30 * day, "12h": 12 * time.Hour, "90m": 90 * time.Minute, "1d12h": 36 * time.Hour, "2w": 14 * day,
+		"1w2d3h4m5s": 9*day + 3*time.Hour + 4*time.Minute + 5*time.Second,
+		"0":          0, "0s": 0, "1.5d": 36 * time.Hour, "500ms": 500 * time.Millisecond, "3µs": 3 * time.Microsecond,
+		"720h0m0s": 720 * time.Hour,
+	} {
+		got, err := api.ParseDuration(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
+	for _, text := range []string{"", "30", "30x", "d", "-1d", "+1d", "1d-2h", "1 d", "d1", "1..5d", "1dd", "200000d",
+		"106751d24h", "1h 2m", "٣d", "NaNd", "1e3d"} {
+		_, err := api.ParseDuration(text)
+		require.EqualError(t, err, "use a duration such as 30d, 12h or 90m", text)
+	}
+}
+
+// ParseDuration accepts every duration formatted by Go.
+func TestParseDurationReadsGo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := time.Duration(rapid.Int64Min(0).Draw(t, "d"))
+		got, err := api.ParseDuration(want.String())
+		require.NoError(t, err)
+		require.Equal(t, want, got)
 	})
 }
