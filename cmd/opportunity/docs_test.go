@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 )
 
@@ -33,26 +32,20 @@ func TestCommandsInDocsExist(t *testing.T) {
 		require.NoError(t, err)
 		for _, match := range commandLine.FindAllStringSubmatch(string(text), -1) {
 			checked++
-			requireCommandLine(t, root, match[1], file)
+			line := match[1]
+			cmd, rest, err := root.Find(words(line))
+			require.NoError(t, err, "%s: opportunity %s", file, line)
+			require.True(t, len(rest) == 0 || !cmd.HasSubCommands(), "%s: unknown command: opportunity %s", file, line)
+			for _, word := range rest {
+				if name, isFlag := strings.CutPrefix(word, "--"); isFlag {
+					name, _, _ = strings.Cut(name, "=")
+					known := cmd.Flag(name) != nil || cmd.InheritedFlags().Lookup(name) != nil || name == "help"
+					require.True(t, known, "%s: opportunity %s: unknown flag --%s", file, line, name)
+				}
+			}
 		}
 	}
 	require.Greater(t, checked, 50)
-}
-
-// requireCommandLine fails if line, without the program's name, has an unknown command or flag.
-// Arguments are not checked.
-func requireCommandLine(t *testing.T, root *cobra.Command, line, file string) {
-	t.Helper()
-	cmd, rest, err := root.Find(words(line))
-	require.NoError(t, err, "%s: opportunity %s", file, line)
-	require.True(t, len(rest) == 0 || !cmd.HasSubCommands(), "%s: unknown command: opportunity %s", file, line)
-	for _, word := range rest {
-		if name, isFlag := strings.CutPrefix(word, "--"); isFlag {
-			name, _, _ = strings.Cut(name, "=")
-			known := cmd.Flag(name) != nil || cmd.InheritedFlags().Lookup(name) != nil || name == "help"
-			require.True(t, known, "%s: opportunity %s: unknown flag --%s", file, line, name)
-		}
-	}
 }
 
 // words splits a command at spaces, up to a comment, a pipe or a redirection. Quoted text becomes one

@@ -88,8 +88,6 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	code, exit := "usage_error", usageError
 	if ran := (workError{}); errors.As(err, &ran) && !errors.As(err, new(flags.UsageError)) {
 		code, exit = adminapi.Code(err), failure
-	} else {
-		err = usage(err)
 	}
 	errs = verbs.Printable(errs) // errors quote text of others
 	switch {

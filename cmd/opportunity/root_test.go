@@ -218,20 +218,6 @@ func idle(c *cobra.Command) {
 	}
 }
 
-// TestUsageLinesAgreeWithChecks: the number of arguments is read from the usage line, so a check of
-// a command accepts every number that the line allows.
-func TestUsageLinesAgreeWithChecks(t *testing.T) {
-	for use, want := range map[string][2]int{
-		"list": {0, 0}, "show ID": {1, 1}, "grant ID TIER": {2, 2}, "import FILE|-": {1, 1}, "publish ID...|--all": {0, -1},
-		"withdraw ID...": {1, -1},
-		"issue --use-case TEXT --tier TIER | --account ID": {0, 0}, "decline ID --reason TEXT": {1, 1},
-		"list [--limit N] [ID...]": {0, -1}, "show [ID]": {0, 1},
-	} {
-		_, least, most := arguments(use)
-		require.Equal(t, want, [2]int{least, most}, use)
-	}
-}
-
 func TestCompletion(t *testing.T) {
 	service(t, 200, "application/json", `{"keys":[{"id":"key_1","status":"active"},{"id":"key_2","status":"revoked"}],
 		"accounts":[{"id":"acc_1"}],"requests":[{"id":"req_1"}],"listings":[{"id":"maple"}]}`)

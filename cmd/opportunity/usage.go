@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -166,17 +165,6 @@ func flagError(c *cobra.Command, err error) error {
 			expected = "use true or false"
 		}
 		return fmt.Errorf("invalid --%s %q: %s", invalid.GetFlag().Name, invalid.GetValue(), expected)
-	}
-	return err
-}
-
-// exclusive finds the flags in cobra's error about exclusive flags, which has no type.
-var exclusive = regexp.MustCompile(`^if any flags in the group .* none of the others can be; \[(.+)\] were all set$`)
-
-// usage rewords the mistakes that cobra finds after all flags were parsed.
-func usage(err error) error {
-	if together := exclusive.FindStringSubmatch(err.Error()); together != nil {
-		return fmt.Errorf("--%s cannot be used together", strings.ReplaceAll(together[1], " ", " and --"))
 	}
 	return err
 }

@@ -246,7 +246,7 @@ try {
   await page.getByRole('link', { name: 'Publish' }).press('Enter')
   await inspect(page, 'desk-10-publish')
   await page.getByRole('button', { name: 'Publish record' }).press('Enter')
-  await page.getByText('Published candidate-00.').waitFor()
+  await page.getByText('Published 1 record.').waitFor()
   await eventually('the record to be public and verified', async () => {
     const answer = await fetch(`${apiURL}/api/v1/opportunities/candidate-00`, { headers: { Authorization: `Bearer ${key}` } })
     if (answer.status !== 200) return false
@@ -325,7 +325,7 @@ try {
   await page.getByRole('button', { name: 'Submit and publish' }).press('Enter')
   await page.waitForURL(/candidate-08\/publish/)
   await page.locator('button:focus').press('Enter')
-  await page.getByText('Published candidate-08.').waitFor()
+  await page.getByText('Published 1 record.').waitFor()
   assert.match(page.url(), /\/reviews\/candidate-/, 'the next candidate opens')
   const { evidence: stored, record: reviewed } = await operate('ann', 'GET', 'reviews/records/candidate-08')
   assert.deepEqual(stored.quotes.map(q => q.fact).sort(), ['countryEligibility', 'experienceRequired', 'flexibleSchedule', 'pay', 'remote'])
@@ -578,7 +578,7 @@ try {
   assert.equal(await events('candidate-06'), 1)
   await plain.page.goto('/records/candidate-06/publish')
   await plain.page.getByRole('button', { name: 'Publish record' }).click()
-  await plain.page.getByText('Published candidate-06.').waitFor()
+  await plain.page.getByText('Published 1 record.').waitFor()
 
   step('a cookie is worth nothing after signing out')
   const stolen = await context.cookies()

@@ -232,7 +232,9 @@ func TestKeysAppearOnlyInTheirResponse(t *testing.T) {
 		}
 		require.Contains(t, places["table api_keys"], key.ID)
 		require.Contains(t, places["log"], "/operator/v1/keys/{key}/revoke")
-		secrets := []string{olderKey, string(apikey.OlderOf(olderKey)), string(testkit.Pepper), servicetest.Token(peer.Gateway)}
+		secrets := []string{
+			olderKey, string(apikey.OlderOf(olderKey)), string(testkit.Pepper), servicetest.Token(peer.Gateway),
+		}
 		for _, key := range []string{key.Key, test.Key, ours.Key, collected, rotated} {
 			random := key[len("oda_live_") : len(key)-4] // the last four characters are public
 			secrets = append(secrets, random, random[:16])

@@ -1,70 +1,22 @@
 package authquota_test
 
 import (
-	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/plan"
 	"opportunity.internal/services/authquota/internal/testkit"
 	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
-
-// canceller is a fake billing service that supports cancelling.
-type canceller struct {
-	*httptest.Server
-	mu          sync.Mutex
-	unavailable bool
-	called      []string
-}
-
-func newCanceller(t *testing.T) *canceller {
-	c := new(canceller)
-	c.Server = servicetest.NewPeer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.unavailable || r.Method != http.MethodPost ||
-			r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.Authquota) {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		c.called = append(c.called, r.URL.Path)
-		_ = json.NewEncoder(w).Encode(api.Subscription{})
-	}))
-	t.Cleanup(c.Close)
-	return c
-}
-
-func (c *canceller) set(unavailable bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.unavailable = unavailable
-}
-
-// calls returns the calls since the last time, in order.
-func (c *canceller) calls() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	calls := c.called
-	c.called = nil
-	slices.Sort(calls)
-	return calls
-}
-
-func (c *canceller) config(cfg *authquota.Config) { cfg.BillingURL = c.URL }
 
 // settled waits until every entitlement of a closed account is cancelled.
 func settled(t *testing.T, s *sitekit.Stores) {
@@ -86,9 +38,9 @@ func closeAccount(p *testkit.Person) {
 // any billing outage, and again after every later payment.
 func TestAClosedAccountIsNotChargedAgain(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *sitekit.Stores) {
-		seller := newCanceller(t)
-		seller.set(true)
-		svc, now := startAt(t, s, begin, seller.config)
+		seller := sitekit.NewBilling(t)
+		seller.Status = http.StatusServiceUnavailable
+		svc, now := startAt(t, s, begin, seller.Configure)
 		restart := func(adjust ...func(*authquota.Config)) { // so that its loops run immediately
 			svc.Stop()
 			svc = s.Serve(t, append(adjust, on(now))...)
@@ -100,32 +52,32 @@ func TestAClosedAccountIsNotChargedAgain(t *testing.T) {
 			Shows(http.StatusOK, "Your plan is cancelled: you are not charged again.", "20 December 2026")
 		closeAccount(b)
 		s.Mail(t, b.Email, "account-closed-plan", 1)
-		restart(seller.config)
+		restart(seller.Configure)
 		storetest.Eventually(t, "billing is missed", func() bool { return svc.HasMetric("authquota_cancels_pending 1") })
 		require.Contains(t, svc.Log.String(), `"loop":"closing"`)
 		restart()
 		storetest.Eventually(t, "the setting is missed",
 			func() bool { return strings.Contains(svc.Log.String(), "OPPORTUNITY_BILLING_URL is not set") })
 
-		seller.set(false)
-		restart(seller.config)
+		seller.Set(func(b *sitekit.Billing) { b.Status = 0 })
+		restart(seller.Configure)
 		settled(t, s)
-		cancelled := []string{"/internal/v1/subscriptions/" + b.Account + "/cancel"}
-		require.Equal(t, cancelled, seller.calls())
-		restart(seller.config)
+		cancelled := []string{"/internal/v1/subscriptions/" + b.Account + "/cancel {}"}
+		require.Equal(t, cancelled, seller.Calls())
+		restart(seller.Configure)
 		svc.Entitle(other.Account, paid(begin, 2))
 		// the result of the cancellation
 		svc.Entitle(b.Account, paid(begin, 2, func(e *api.Entitlement) { e.Renews = false }))
 		svc.Entitle(b.Account, paid(begin, 2))
 		now.Advance(time.Hour)
-		restart(seller.config)
+		restart(seller.Configure)
 		settled(t, s)
-		require.Equal(t, cancelled, seller.calls(), "once for each version of a closed account's entitlement")
+		require.Equal(t, cancelled, seller.Calls(), "once for each version of a closed account's entitlement")
 
 		svc.Entitle(b.Account, paid(now.Now(), 3)) // a payment on a checkout session that was still open
-		restart(seller.config)
+		restart(seller.Configure)
 		settled(t, s)
-		require.Equal(t, cancelled, seller.calls())
+		require.Equal(t, cancelled, seller.Calls())
 		require.False(t, slices.ContainsFunc(s.Mails(t), func(m sitekit.Mail) bool {
 			return m.To == b.Email && m.Template != "account-closed-plan" && m.Template != "plan-started" &&
 				m.Template != "confirm-address"

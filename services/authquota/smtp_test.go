@@ -17,21 +17,10 @@ import (
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/accountdb"
-	"opportunity.internal/services/authquota/internal/courier"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/testkit"
 	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
-
-// by makes the service send through an SMTP server, on the test's clock.
-func by(m *testkit.SMTPServer, url string, c *servicetest.Clock) func(*authquota.Config) {
-	return func(cfg *authquota.Config) {
-		cfg.Now = c.Now
-		cfg.Mail = courier.Config{
-			URL: strings.Replace(url, "HOST", m.Address, 1), From: "Opportunity Data API <no-reply@api.example>", Roots: m.Roots,
-		}
-	}
-}
 
 var (
 	private = "https://api.example/account/confirm?token=known-to-one-reader"
@@ -39,30 +28,6 @@ var (
 		To: "ada.lovelace@example.org", Template: "confirm-address", Data: map[string]string{"link": private},
 	}
 )
-
-// If a sender stops between sending and deleting, the mail is sent again as the same message; none
-// is lost.
-func TestAMailWhoseSenderDiedIsSentAgain(t *testing.T) {
-	onStores(t, func(t *testing.T, s *sitekit.Stores) {
-		server, now := testkit.StartSMTP(t, testkit.SMTPKind{NoLogin: true}), servicetest.NewClock(begin)
-		first := s.Serve(t, by(server, "smtp://HOST", now))
-		release := server.Hold()
-		defer release()
-		post(t, s, now.Now(), welcome)
-		storetest.Eventually(t, "arrived, not confirmed", func() bool { return len(server.Deliveries()) == 1 })
-		first.Stop() // waits briefly for the reply
-		release()
-		require.Equal(t, 1, waiting(t, s))
-
-		s.Serve(t, by(server, "smtp://HOST", now))
-		require.Len(t, server.Deliveries(), 1, "not sent while the claim of the other may hold")
-		now.Advance(5 * time.Minute)
-		storetest.Eventually(t, "sent again", func() bool { return waiting(t, s) == 0 })
-		sent := server.Deliveries()
-		require.Len(t, sent, 2)
-		require.Equal(t, header(t, sent[0].Raw).Get("Message-ID"), header(t, sent[1].Raw).Get("Message-ID"))
-	})
-}
 
 // The service stays ready, because people who need neither mails nor authenticators are served.
 func TestReadinessReportsMailServerAndEncryptionKeys(t *testing.T) {
@@ -100,21 +65,6 @@ func post(t *testing.T, s *sitekit.Stores, at time.Time, m mail.Message) {
 	t.Helper()
 	db := testkit.Open(t, s.Database, func() time.Time { return at })
 	require.NoError(t, db.Change(t.Context(), func(tx *accountdb.Tx) error { return tx.Post(m) }))
-}
-
-// waiting returns the number of mails in the outbox.
-func waiting(t *testing.T, s *sitekit.Stores) int {
-	t.Helper()
-	n, _, err := s.Open(t).PendingMails(t.Context())
-	require.NoError(t, err)
-	return n
-}
-
-func header(t *testing.T, raw string) netmail.Header {
-	t.Helper()
-	m, err := netmail.ReadMessage(strings.NewReader(raw))
-	require.NoError(t, err)
-	return m.Header
 }
 
 func TestMailsBecomeFiles(t *testing.T) {

@@ -71,6 +71,7 @@ func TestEventOfAResponseIsProved(t *testing.T) {
 		log := s.document()
 		require.Equal(t, servicetest.PublicURL+logPath+"/checkpoint", log.Checkpoint)
 		require.Empty(t, log.Witnesses)
+		require.Contains(t, s.Metrics(), "\nhistory_log_checkpoint_events 2\n")
 		verifier, err := note.NewVerifier(log.PublicKeys[0])
 		require.NoError(t, err)
 		require.Equal(t, log.Origin, verifier.Name())

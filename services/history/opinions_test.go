@@ -133,7 +133,8 @@ func TestSecondOpinion(t *testing.T) {
 	})
 }
 
-// The author of a second opinion sees none of the first curator's reviews, and must know other events.
+// The author of a second opinion sees none of the first curator's reviews, and must know other
+// events.
 func TestSheetOfASecondOpinionHidesTheFirstReviews(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *instance) {
 		slug, review := s.drawReview("sheet")
@@ -154,8 +155,8 @@ func TestSheetOfASecondOpinionHidesTheFirstReviews(t *testing.T) {
 		old := s.sendOpinion("ben", review, review, opinionLine(slug, 30, "true"), nil)
 		require.Len(t, old.Newer, 1, "the link check")
 		require.Equal(t, linkCheck, old.Newer[0].ID)
-		require.True(t, s.sendOpinion("ben", review, linkCheck, opinionLine(slug, 30, "false"), nil).Applied,
-			"a review that the sheet does not show is no reason to look again")
+		require.Equal(t, []string{"remote"}, s.sendOpinion("ben", review, linkCheck, opinionLine(slug, 30, "true"),
+			nil).Disagree, "a review that the sheet does not show is no reason to look again")
 	})
 }
 

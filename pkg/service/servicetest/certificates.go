@@ -33,7 +33,7 @@ func NewCA(t testing.TB) *CA {
 	return &CA{cert, key}
 }
 
-// sign returns a certificate with a new key, signed by ca or, if it is nil, by itself.
+// sign returns a certificate with a new key, signed by ca or, if it is nil, by its own key.
 func sign(t testing.TB, ca *CA, template *x509.Certificate) (der []byte, key *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -3,105 +3,150 @@ package desk
 import (
 	"cmp"
 	"io"
+	"maps"
 	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/desk/forms"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/pages"
 )
 
-// auditPage is the data of the list of what people did.
+// auditPage is the data of a list of what people did.
 type auditPage struct {
 	listPage[act]
 
-	Kinds    []forms.Option
-	Accounts bool // whether the role can read the audit log of accounts
-	CSV      string
+	Log  string
+	Logs []forms.Option // that the role can read
+	CSV  string
 }
 
-// kinds are the kinds of acts to filter by, with the roles that can read them.
-var kinds = []struct {
-	forms.Option
-
-	roles []api.Role
-}{
-	{forms.Option{Value: listingActs, Label: "changes of listings"}, curators},
-	{forms.Option{Value: reviewActs, Label: "reviews"}, curators},
-	{forms.Option{Value: linkCheckActs, Label: "link checks"}, curators},
-	{forms.Option{Value: accountActs, Label: "keys and accounts"}, supporters},
+// act is an entry of a log.
+type act struct {
+	At      time.Time
+	Actor   string
+	Action  string
+	Subject string // id of a listing, account, key or request
+	Detail  string
 }
 
-var auditFilters = []string{"actor", "kind", "record", "account", "action", "from", "to"}
+// Logs of the API. A role reads the first one of its own unless it chooses another.
+const (
+	listingActs   = "listing"
+	reviewActs    = "review"
+	linkCheckActs = "link-check"
+	accountActs   = "account"
+)
 
-// selectActs returns the log that the filters select, of the kinds that the role can read. Without
-// a kind, it leaves out link checks, which are not acts of people.
-func selectActs(v *visit, filters url.Values) (log actLog, problems []pages.FormError) {
-	log = actLog{Client: v.client, Actor: filters.Get("actor"), Record: filters.Get("record"),
-		Account: filters.Get("account"), Action: filters.Get("action")}
-	for name, at := range map[string]*time.Time{"from": &log.Since, "to": &log.Until} {
-		day, err := time.Parse(time.DateOnly, filters.Get(name))
-		if filters.Get(name) != "" && err != nil {
-			problems = append(problems, pages.FormError{Field: name, Message: "Enter a date such as 2026-11-20"})
+// logsOf returns the logs that the person's role can read.
+func logsOf(v *visit) (logs []forms.Option) {
+	role := api.Role(v.Session.Role)
+	if slices.Contains(curators, role) {
+		logs = append(logs, forms.Option{Value: listingActs, Label: "changes of listings"},
+			forms.Option{Value: reviewActs, Label: "reviews"}, forms.Option{Value: linkCheckActs, Label: "link checks"})
+	}
+	if slices.Contains(supporters, role) {
+		logs = append(logs, forms.Option{Value: accountActs, Label: "keys and accounts"})
+	}
+	return logs
+}
+
+// selectActs returns the log that the person chose, and its query.
+func selectActs(v *visit) (log string, query url.Values, problems []pages.FormError) {
+	log, query = logsOf(v)[0].Value, chosen(v, "actor")
+	if chosen := v.FormValue("log"); slices.ContainsFunc(logsOf(v), func(o forms.Option) bool { return o.Value == chosen }) {
+		log = chosen
+	}
+	for name, parameter := range map[string]string{"from": "since", "to": "until"} {
+		if v.FormValue(name) == "" {
 			continue
 		}
-		if *at = day; name == "to" && !day.IsZero() {
-			*at = day.AddDate(0, 0, 1)
+		day, err := time.Parse(time.DateOnly, v.FormValue(name))
+		if err != nil {
+			problems = append(problems, pages.FormError{Field: name, Message: "Enter a date such as 2026-11-20"})
 		}
-	}
-	accounts, record := log.Account+log.Action != "", log.Record != ""
-	for _, k := range kinds {
-		selected := filters.Get("kind") == k.Value || filters.Get("kind") == "" && k.Value != linkCheckActs
-		if selected && slices.Contains(k.roles, api.Role(v.Session.Role)) &&
-			(k.Value == accountActs && !record || k.Value != accountActs && !accounts) {
-			log.Kinds = append(log.Kinds, k.Value)
+		if name == "to" { // the day counts
+			day = day.AddDate(0, 0, 1)
 		}
+		query.Set(parameter, day.Format(time.RFC3339))
 	}
-	return log, problems
+	if log == accountActs {
+		maps.Copy(query, chosen(v, "account", "action"))
+	} else {
+		maps.Copy(query, adminapi.Query("listing", v.FormValue("record")))
+	}
+	return log, query, problems
+}
+
+// acts returns up to limit acts of a log before a position, newest first. next is the position of the
+// ones after them, empty if there are none.
+func acts(v *visit, log string, query url.Values, before string, limit int) (all []act, next string, err error) {
+	in := limited(query, limit)
+	maps.Copy(in.Query, adminapi.Query("before", before))
+	var last int64
+	switch log {
+	case listingActs:
+		list, failed := call(v, adminapi.ListChanges, in)
+		for _, a := range list.Acts {
+			detail := strings.Trim(strings.Join(a.Fields, ", ")+"; "+a.Reason, "; ")
+			all = append(all, act{a.At, a.Actor, a.Action, a.Listing, detail})
+		}
+		last, err = list.Next, failed
+	case accountActs:
+		list, failed := call(v, adminapi.ListAudit, in)
+		for _, e := range list.Entries {
+			all = append(all, act{e.At, e.Actor, e.Action, e.Subject, string(e.Detail)})
+		}
+		last, err = list.Next, failed
+	default:
+		checks := map[string]api.CheckType{reviewActs: api.FactualReview, linkCheckActs: api.LinkCheck}
+		in.Query.Set("checkType", string(checks[log]))
+		list, failed := call(v, adminapi.ListEvents, in)
+		for _, e := range list.Events {
+			all = append(all, act{e.RecordedAt, e.Actor, string(e.Outcome), e.Slug, e.Note})
+		}
+		last, err = list.Next, failed
+	}
+	if last != 0 {
+		next = strconv.FormatInt(last, 10)
+	}
+	return all, next, err
 }
 
 func (d *Desk) audit(v *visit) (view, error) {
-	filters := chosen(v, auditFilters...)
-	page := auditPage{CSV: "/audit.csv?" + filters.Encode()}
-	for _, k := range kinds {
-		if slices.Contains(k.roles, api.Role(v.Session.Role)) {
-			page.Kinds = append(page.Kinds, k.Option)
-			page.Accounts = page.Accounts || k.Value == accountActs
-		}
-	}
-	log, problems := selectActs(v, filters)
-	after, err := parseActCursor(v.FormValue("after"))
-	if err != nil {
-		problems = append(problems, pages.FormError{Message: "This page no longer exists. Start with the first one"})
-	}
+	log, query, problems := selectActs(v)
+	filters := chosen(v, "actor", "log", "record", "account", "action", "from", "to")
+	page := auditPage{newList[act](v, filters, nil, ""), log, logsOf(v), "/audit.csv?" + filters.Encode()}
 	if len(problems) > 0 {
-		log.Kinds = nil
+		return view{Template: "audit", Title: "Audit", Data: page, Errors: problems}, nil
 	}
-	list, next, err := log.Page(v.Context(), after, 100)
-	page.listPage = newList(v, filters, list, next.String())
-	return view{Template: "audit", Title: "Audit", Data: page, Errors: problems}, err
+	list, next, err := acts(v, log, query, v.FormValue("after"), 100)
+	page.listPage = newList(v, filters, list, next)
+	return view{Template: "audit", Title: "Audit", Data: page}, err
 }
 
-// auditCSV streams all acts that the filters select, newest first.
+// auditCSV streams all acts of the log that the filters select, newest first.
 func (d *Desk) auditCSV(v *visit) (view, error) {
-	log, problems := selectActs(v, chosen(v, auditFilters...))
+	log, query, problems := selectActs(v)
 	if len(problems) > 0 {
 		return d.audit(v)
 	}
-	page, next, err := log.Page(v.Context(), actCursor{}, 1000) // the status is not sent yet
+	page, next, err := acts(v, log, query, "", 1000) // the status is not sent yet
 	return view{Type: "text/csv; charset=utf-8", Name: "audit.csv", Stream: func(out io.Writer) (failed error) {
-		head := []string{"at", "actor", "kind", "action", "subject", "detail"}
-		written := verbs.WriteCSV(out, head, func(row func(...string)) {
+		written := verbs.WriteCSV(out, []string{"at", "actor", "action", "subject", "detail"}, func(row func(...string)) {
 			for failed == nil {
 				for _, a := range page {
-					row(a.At.UTC().Format(time.RFC3339), a.Actor, a.Kind, a.Action, a.Subject, a.Detail)
+					row(a.At.UTC().Format(time.RFC3339), a.Actor, a.Action, a.Subject, a.Detail)
 				}
-				if next == nil {
+				if next == "" {
 					return
 				}
-				page, next, failed = log.Page(v.Context(), next, 1000)
+				page, next, failed = acts(v, log, query, next, 1000)
 			}
 		})
 		return cmp.Or(failed, written)

@@ -31,7 +31,8 @@ type operatorAPI struct {
 	tokens    map[string]api.Operator
 	responses map[string]any // by method and path
 	statuses  map[string]int
-	requests  []string // method, path and body
+	before    func(at string) // is called before a response, unless nil
+	requests  []string        // method, path and body
 }
 
 func newOperatorAPI(t *testing.T) *operatorAPI {
@@ -49,6 +50,9 @@ func (a *operatorAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	at := r.Method + " " + strings.TrimPrefix(r.URL.Path, "/operator/v1")
 	a.requests = append(a.requests, at+" "+r.URL.RawQuery+" "+string(body))
+	if a.before != nil {
+		a.before(at)
+	}
 	me, known := a.tokens[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
 	response, found := a.responses[at]
 	status := a.statuses[at]

@@ -21,83 +21,67 @@ type UsageError struct{ error }
 // Usage returns a UsageError.
 func Usage(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
 
-// Duration adds a flag that takes durations such as 30d, 12h or 90m.
-func Duration(f *pflag.FlagSet, p *time.Duration, name, usage string) {
-	f.Var((*duration)(p), name, usage)
+// value is a flag of one of these kinds.
+type value[T any] struct {
+	p       *T
+	kind    string
+	parse   func(string) (T, error)
+	options []string // of Choice
 }
 
-type duration time.Duration
-
-func (d *duration) Set(s string) error {
-	parsed, err := api.ParseDuration(s)
-	*d = duration(parsed)
+func (v value[T]) Set(s string) (err error) {
+	*v.p, err = v.parse(s)
 	return err
 }
 
-func (d *duration) Type() string { return "duration" }
+func (v value[T]) Type() string    { return v.kind }
+func (v value[T]) names() []string { return v.options }
 
-func (d *duration) String() string {
-	if *d == 0 {
+// String returns the value; the zero duration is empty.
+func (v value[T]) String() string {
+	if d, is := any(*v.p).(time.Duration); is && d == 0 {
 		return ""
 	}
-	return time.Duration(*d).String()
+	return fmt.Sprint(*v.p)
+}
+
+// Duration adds a flag that takes durations such as 30d, 12h or 90m.
+func Duration(f *pflag.FlagSet, p *time.Duration, name, usage string) {
+	f.Var(value[time.Duration]{p, "duration", api.ParseDuration, nil}, name, usage)
 }
 
 // Number adds a flag that takes a whole number in decimal digits. Other bases and signs are
 // rejected.
-func Number(f *pflag.FlagSet, p *int, name string, value int, usage string) {
-	*p = value
-	f.Var((*number)(p), name, usage)
+func Number(f *pflag.FlagSet, p *int, name string, start int, usage string) {
+	*p = start
+	f.Var(value[int]{p, "int", func(s string) (int, error) {
+		n, err := strconv.ParseUint(s, 10, strconv.IntSize-1)
+		if err != nil {
+			return 0, errors.New("use a whole number")
+		}
+		return int(n), nil
+	}, nil}, name, usage)
 }
 
-type number int
-
-func (n *number) Set(s string) error {
-	parsed, err := strconv.ParseUint(s, 10, strconv.IntSize-1)
-	if err != nil {
-		return errors.New("use a whole number")
-	}
-	*n = number(parsed)
-	return nil
-}
-
-func (n *number) Type() string   { return "int" }
-func (n *number) String() string { return strconv.Itoa(int(*n)) }
-
-// Choice adds a flag that takes one of the options, which the shell completes. value is the
-// default.
-func Choice[T ~string](f *pflag.FlagSet, p *T, name string, value T, usage string, options ...T) {
-	*p = value
-	f.Var(choice[T]{p, options}, name, usage+": "+OneOf(options...))
-}
-
-type choice[T ~string] struct {
-	value   *T
-	options []T
-}
-
-func (c choice[T]) Set(s string) error {
-	if !slices.Contains(c.options, T(s)) {
-		return errors.New("use " + OneOf(c.options...))
-	}
-	*c.value = T(s)
-	return nil
-}
-
-func (c choice[T]) Type() string   { return "string" }
-func (c choice[T]) String() string { return string(*c.value) }
-
-func (c choice[T]) names() (names []string) {
-	for _, o := range c.options {
+// Choice adds a flag that takes one of the options, which the shell completes. start is the default.
+func Choice[T ~string](f *pflag.FlagSet, p *T, name string, start T, usage string, options ...T) {
+	*p = start
+	var names []string
+	for _, o := range options {
 		names = append(names, string(o))
 	}
-	return names
+	f.Var(value[T]{p, "string", func(s string) (T, error) {
+		if !slices.Contains(names, s) {
+			return T(""), errors.New("use " + OneOf(names...))
+		}
+		return T(s), nil
+	}, names}, name, usage+": "+OneOf(names...))
 }
 
 // Options returns what a flag of Choice takes, nil for any other flag.
 func Options(f *pflag.Flag) []string {
-	if c, ok := f.Value.(interface{ names() []string }); ok {
-		return c.names()
+	if v, is := f.Value.(interface{ names() []string }); is {
+		return v.names()
 	}
 	return nil
 }

@@ -28,7 +28,6 @@ All databases are copied as of the same moment, each as one file. Writes wait me
 not. Everything else is copied too, the secrets included, except the log. To restore the backup,
 replace the data directory with it while "up" is stopped.`,
 		Example: `  opportunity backup "/mnt/backups/$(date +%F)"`,
-		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := backup(cmd.Context(), dataDir, args[0]); err != nil {
 				return err

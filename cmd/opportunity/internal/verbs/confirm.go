@@ -20,13 +20,11 @@ func confirm(in io.Reader, out io.Writer, what string) error {
 	}
 	fmt.Fprint(out, "Continue? (yes, no): ")
 	answer, err := bufio.NewReader(in).ReadString('\n')
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "yes", "y":
+	switch answer = strings.ToLower(strings.TrimSpace(answer)); {
+	case answer == "yes", answer == "y":
 		return nil
-	case "":
-		if err != nil {
-			return errors.New("no answer: add --yes to skip the confirmation; nothing was changed")
-		}
+	case answer == "" && err != nil:
+		return errors.New("no answer: add --yes to skip the confirmation; nothing was changed")
 	}
 	return errors.New("nothing was changed")
 }

@@ -1,11 +1,10 @@
 package verbs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -40,10 +39,7 @@ func Explain(cmd *cobra.Command, args []string, err error) error {
 			}
 		}
 	} else {
-		name := kebab(what)
-		if name == "text" && cmd.Flag("search") != nil {
-			name = "search"
-		}
+		name := cmp.Or(flagOf[what], what)
 		f := cmd.Flag(name)
 		if f == nil {
 			return err
@@ -56,14 +52,5 @@ func Explain(cmd *cobra.Command, args []string, err error) error {
 	return &explained
 }
 
-// kebab converts a JSON field name to a flag name: useCase to use-case.
-func kebab(name string) string {
-	var b strings.Builder
-	for _, r := range name {
-		if unicode.IsUpper(r) {
-			b.WriteByte('-')
-		}
-		b.WriteRune(unicode.ToLower(r))
-	}
-	return b.String()
-}
+// flagOf has the flags whose name is not that of their field or parameter.
+var flagOf = map[string]string{"useCase": "use-case", "expiresIn": "expires-in", "text": "search"}

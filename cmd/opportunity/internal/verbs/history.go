@@ -38,22 +38,16 @@ the history. --at takes a UTC day, which means its end, or a time. The default i
 
 // showHistory prints the status, the facts and the evidence.
 func showHistory(out io.Writer, then api.HistorySnapshot) {
-	minute := func(t *time.Time) string {
-		if t == nil {
-			return "never"
-		}
-		return t.UTC().Format("2006-01-02 15:04 UTC")
-	}
 	s := then.Verification
 	fmt.Fprintf(out, "%s, as known at %s\n\n", then.Slug, then.At.Format(time.RFC3339))
 	fmt.Fprintf(out, "status         %s\n", s.Status)
-	fmt.Fprintf(out, "last reviewed  %s\n", minute(s.LastCheckedAt))
+	fmt.Fprintf(out, "last reviewed  %s\n", formatOptionalTime(s.LastCheckedAt))
 	if s.FreshUntil != nil {
-		fmt.Fprintf(out, "fresh until    %s\n", minute(s.FreshUntil))
+		fmt.Fprintf(out, "fresh until    %s\n", formatOptionalTime(s.FreshUntil))
 	}
 	fmt.Fprintf(out, "reviews        %d, of which %d changed facts\n", s.ReviewCount, s.ChangeCount)
 	if l := s.ApplicationLink; l != nil {
-		fmt.Fprintf(out, "link           %s, %s\n", l.Outcome, minute(&l.CheckedAt))
+		fmt.Fprintf(out, "link           %s, %s\n", l.Outcome, formatOptionalTime(&l.CheckedAt))
 	}
 	fmt.Fprintln(out, "\nFacts")
 	writeFacts(out, then.Facts)
@@ -62,8 +56,8 @@ func showHistory(out io.Writer, then api.HistorySnapshot) {
 		fmt.Fprintln(out, "  none had been recorded")
 	}
 	for _, e := range then.Events {
-		fmt.Fprintf(out, "  %s  %s: %s\n", minute(&e.CheckedAt), e.CheckType, e.Outcome)
-		fmt.Fprintf(out, "    recorded %s by %s, event %s\n", minute(&e.RecordedAt), e.Actor, e.ID)
+		fmt.Fprintf(out, "  %s  %s: %s\n", formatOptionalTime(&e.CheckedAt), e.CheckType, e.Outcome)
+		fmt.Fprintf(out, "    recorded %s by %s, event %s\n", formatOptionalTime(&e.RecordedAt), e.Actor, e.ID)
 		for _, u := range e.SourceURLs {
 			fmt.Fprintf(out, "    %s\n", u)
 		}

@@ -20,7 +20,6 @@ day. The link checker does it under its rules: robots.txt, its pause between req
 no page twice within 10 minutes. The desk shows what changed on the pages. If link checks are off,
 the command says how to switch them on.`,
 		Example: "  opportunity links check maple-scribe",
-		Args:    cobra.ExactArgs(1),
 		RunE: show(v, adminapi.ReadPages, withID,
 			func(out io.Writer, due api.PagesDue) { fmt.Fprintln(out, forms.PagesDue(due)) }),
 	}

@@ -47,14 +47,20 @@ without facts does not change the facts.
 
 The review's time is when the command read the listing, unless you set it. The review is rejected if
 another event was recorded for the listing since then.`,
-		Example: "  opportunity reviews record maple-scribe --outcome closed --note \"The site says so.\"" +
-			" --source https://maple-scribe.example/\n  opportunity reviews record maple-scribe --outcome verified --set " +
-			"remote=true --set pay=null" +
-			" --source https://maple-scribe.example/jobs\n  opportunity reviews record maple-scribe --event review.json " +
-			"--output json",
+		Example: `  opportunity reviews record maple-scribe --outcome closed --closed ended --source https://maple-scribe.example/
+  opportunity reviews record maple-scribe --outcome verified --set pay=null --source https://maple-scribe.example/jobs
+  opportunity reviews record maple-scribe --event review.json --output json`,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if r.file == "" && r.given.Outcome == "" {
 				return errors.New("missing --outcome or --event: to review a listing fact by fact, use the curation desk")
+			}
+			for _, flag := range []string{"outcome", "closed", "facts", "set", "note", "source", "checked-at", "yes"} {
+				if r.file != "" && cmd.Flags().Changed(flag) {
+					return fmt.Errorf("--event and --%s cannot be used together", flag)
+				}
+			}
+			if r.facts != "" && len(r.set) > 0 {
+				return errors.New("--facts and --set cannot be used together")
 			}
 			if r.closed != "" && r.given.Outcome != api.OutcomeClosed {
 				return flags.Usage("--closed %s needs --outcome closed", r.closed)
@@ -75,10 +81,6 @@ another event was recorded for the listing since then.`,
 	f.TimeVar(&r.given.CheckedAt, "checked-at", time.Time{}, []string{time.RFC3339Nano},
 		"time of the review (RFC 3339, default now)")
 	f.BoolVar(&r.yes, "yes", false, "skip the confirmation")
-	for _, flag := range []string{"outcome", "closed", "facts", "set", "note", "source", "checked-at", "yes"} {
-		c.MarkFlagsMutuallyExclusive("event", flag)
-	}
-	c.MarkFlagsMutuallyExclusive("facts", "set")
 	return c
 }
 

@@ -54,21 +54,21 @@ With --calls, it also issues a key, requests a list, a record, its history and a
 			ctx, cancel := context.WithTimeout(cmd.Context(), wait+statusTime)
 			defer cancel()
 			until := time.Now().Add(wait)
-			raw, notes, err := ready(ctx, v.adminURL)
+			state, err := ready(ctx, v.adminURL)
 			for err != nil && time.Now().Before(until) && ctx.Err() == nil {
 				time.Sleep(statusPause)
-				raw, notes, err = ready(ctx, v.adminURL)
+				state, err = ready(ctx, v.adminURL)
 			}
-			var set *api.FreeSet
 			if err == nil {
-				set = v.freeSet(ctx, cmd.ErrOrStderr())
+				state.FreeSet = v.freeSet(ctx, cmd.ErrOrStderr())
 			}
-			if raw != nil {
-				v.print(cmd.OutOrStdout(), withFreeSet(raw, set), func(out io.Writer) {
+			if state != nil {
+				raw, _ := json.Marshal(state) // texts and numbers
+				v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
 					if err == nil {
 						fmt.Fprintln(out, "ready")
-						showFreeSet(out, set)
-						for _, note := range notes {
+						showFreeSet(out, state.FreeSet)
+						for _, note := range state.Notes {
 							fmt.Fprintln(out, note)
 						}
 					}
@@ -103,16 +103,6 @@ func (v *verbs) freeSet(ctx context.Context, errs io.Writer) *api.FreeSet {
 	return nil
 }
 
-func withFreeSet(raw []byte, set *api.FreeSet) []byte {
-	var state map[string]any
-	if set == nil || json.Unmarshal(raw, &state) != nil {
-		return raw
-	}
-	state["freeSet"] = set
-	raw, _ = json.Marshal(state) // cannot fail: all values come from JSON
-	return raw
-}
-
 func showFreeSet(out io.Writer, set *api.FreeSet) {
 	if set == nil {
 		return
@@ -127,24 +117,29 @@ func showFreeSet(out io.Writer, set *api.FreeSet) {
 	}
 }
 
-// ready requests /readyz of the admin listener. It returns the response and its notes. Its error
-// names what is missing.
-func ready(ctx context.Context, base string) (raw []byte, notes []string, err error) {
+// readiness is the response of /readyz, with what the free tier can see.
+type readiness struct {
+	Status  string       `json:"status"`
+	Missing []string     `json:"missing,omitempty"`
+	Faults  []string     `json:"faults,omitempty"`
+	Notes   []string     `json:"notes,omitempty"`
+	FreeSet *api.FreeSet `json:"freeSet,omitempty"` // nil if unknown
+}
+
+// ready requests /readyz of the admin listener. Its error names what is missing.
+func ready(ctx context.Context, base string) (*readiness, error) {
 	status, header, raw, err := get(ctx, base, "/readyz", "")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	var state struct {
-		Status         string
-		Missing, Notes []string
-	}
-	switch err := json.Unmarshal(raw, &state); {
+	state := new(readiness)
+	switch err := json.Unmarshal(raw, state); {
 	case err != nil || state.Status == "":
-		return nil, nil, adminapi.Unexpected(base, status, header)
+		return nil, adminapi.Unexpected(base, status, header)
 	case status != http.StatusOK:
-		return raw, nil, errors.New("not ready: " + strings.Join(state.Missing, ", "))
+		return state, errors.New("not ready: " + strings.Join(state.Missing, ", "))
 	}
-	return raw, state.Notes, nil
+	return state, nil
 }
 
 // guarded checks that public is a gateway: it sends a request without a key and expects the

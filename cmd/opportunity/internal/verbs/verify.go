@@ -77,7 +77,6 @@ file with "opportunity-data verify" and needs no account.
 The file has what the API showed of the event when it was recorded, not its author or its quotes.
 For a history on Postgres, run "history prove" with the settings of the service.`,
 		Example: "  opportunity history prove 0198f000-0000-7000-8000-000000000001 > event.tlog-proof",
-		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, cfg, err := v.historyConfig()
 			if err != nil {
@@ -147,7 +146,6 @@ changed since. It does not prove that the event is true. The exit code is 0 if t
 		Example: "  opportunity history verify-event event.tlog-proof --key \"$LOG_KEY\"\n" +
 			"  opportunity history verify-event event.tlog-proof --key \"$LOG_KEY\" --witness \"$WITNESS_KEY\" --checkpoint " +
 			"saved.txt",
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			proof, err := provedBy(cmd, args[0], checkpoint, keys)
 			failed := new(opportunity.ProofError)

@@ -196,8 +196,8 @@ func (p *Pages) explorerResult(v *Visit) (pages.View, error) {
 	}
 	programs, err := call.Programs()
 	data := shown.Data.(explorer) //nolint:forcetypeassert // set by fill
-	left := number(received, "X-RateLimit-Remaining")
-	data.Result = &result{received, call.Target(), programs, p.PublicURL, number(received, "X-RateLimit-Limit"), left, left}
+	limit, left := number(received, "X-RateLimit-Limit"), number(received, "X-RateLimit-Remaining")
+	data.Result = &result{received, call.Target(), programs, p.PublicURL, limit, left, left}
 	if received.Charged {
 		data.Result.Before++
 	}

@@ -52,7 +52,8 @@ func (p *Pages) requestKey(v *Visit) (pages.View, error) {
 		again = again.Wrong("name", badName(filled.Name, err))
 	}
 	if wanted.UseCase, err = keys.UseCase(filled.UseCase); err != nil {
-		again = again.Wrong("useCase", badText("The use case", filled.UseCase, "Tell us what you will use the data for.", err))
+		again = again.Wrong("useCase",
+			badText("The use case", filled.UseCase, "Tell us what you will use the data for.", err))
 	}
 	accepted, missing := p.acceptance(v)
 	if missing != "" {

@@ -1,81 +1,32 @@
 package accountpages_test
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/peer"
-	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/testkit"
 	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
-
-// billing is a fake billing service.
-type billing struct {
-	mu           sync.Mutex
-	status       int    // of every response; 0 means 200
-	page         string // of the processor
-	subscription api.Subscription
-	calls        []string // path and body of changes, in order
-}
-
-func (b *billing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.Authquota) {
-		w.WriteHeader(http.StatusUnauthorized)
-		return
-	}
-	if r.Method == http.MethodPost {
-		var body json.RawMessage
-		_ = json.NewDecoder(r.Body).Decode(&body)
-		b.calls = append(b.calls, r.URL.Path+" "+string(body))
-	}
-	switch {
-	case b.status != 0:
-		w.WriteHeader(b.status)
-		return
-	case strings.HasSuffix(r.URL.Path, "/cancel"):
-		b.subscription.Renewing, b.subscription.Cancelled = false, true
-	case strings.HasSuffix(r.URL.Path, "/resume"):
-		b.subscription.Renewing, b.subscription.Cancelled = true, false
-	case !strings.HasPrefix(r.URL.Path, "/internal/v1/subscriptions/"):
-		_ = json.NewEncoder(w).Encode(api.ProcessorPage{URL: b.page})
-		return
-	}
-	_ = json.NewEncoder(w).Encode(b.subscription)
-}
-
-// set changes the replies.
-func (b *billing) set(change func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	change()
-}
 
 // shop is a site that sells plans, with a person.
 type shop struct {
 	*testkit.Person
 
 	site    *sitekit.Site
-	billing *billing
+	billing *sitekit.Billing
 	version int64 // of the latest entitlement
 }
 
 func sell(t *testing.T) *shop {
 	t.Helper()
-	b := &billing{page: "https://checkout.stripe.com/c/pay/cs_1"}
-	service := servicetest.NewPeer(b)
-	t.Cleanup(service.Close)
-	site, p := person(t, func(c *authquota.Config) { c.BillingURL = service.URL })
+	b := sitekit.NewBilling(t)
+	site, p := person(t, b.Configure)
 	return &shop{Person: p, site: site, billing: b}
 }
 
@@ -131,7 +82,7 @@ func TestBuyingAPlan(t *testing.T) {
 	require.Equal(t, []string{
 		`/internal/v1/checkouts {"account":"` + s.Account +
 			`","email":"ada@example.org","returnUrl":"https://api.example/account/plan"}`,
-	}, s.billing.calls)
+	}, s.billing.Calls())
 	require.Contains(t, s.site.Actions(t, s.Account), "plan.upgrade")
 
 	p = s.Get("/account/plan?checkout=done").
@@ -140,7 +91,9 @@ func TestBuyingAPlan(t *testing.T) {
 	require.NotContains(t, p.Text(), "Your payment is confirmed")
 	s.Get("/account/plan?checkout=left").Shows(http.StatusOK, "If you did not pay there, nothing was bought.")
 	s.entitle(api.Entitlement{Tier: api.Commercial, PaidUntil: s.in(time.Hour), Renews: true})
-	s.billing.set(func() { s.billing.subscription = api.Subscription{Customer: true, Renewing: true, Sandbox: true} })
+	s.billing.Set(func(b *sitekit.Billing) {
+		b.Subscription = api.Subscription{Customer: true, Renewing: true, Sandbox: true}
+	})
 	s.Get("/account/plan?checkout=done").
 		Shows(http.StatusOK, "Your payment is confirmed", "Your plan: Business", "Cancel Business", "Card and invoices")
 	s.Get("/account/security").Shows(http.StatusOK, "Checkout opened")
@@ -161,9 +114,9 @@ func TestPaymentAfterADeclinedCardHasOneNotice(t *testing.T) {
 
 func TestRejectionOfTheProcessorIsExplained(t *testing.T) {
 	s := sell(t)
-	s.billing.set(func() { s.billing.status = http.StatusBadRequest })
+	s.billing.Set(func(b *sitekit.Billing) { b.Status = http.StatusBadRequest })
 	s.Post("/account/plan/portal").Shows(http.StatusBadRequest, "The payment processor rejected the request.")
-	s.billing.set(func() { s.billing.status, s.billing.page = 0, "https://billing.stripe.com/p/session/1" })
+	s.billing.Set(func(b *sitekit.Billing) { b.Status, b.Page = 0, "https://billing.stripe.com/p/session/1" })
 	s.Post("/account/plan/portal").Leads("https://billing.stripe.com/p/session/1")
 	require.Contains(t, s.site.Actions(t, s.Account), "plan.portal")
 	s.Get("/account/security").Shows(http.StatusOK, "Payment portal opened")
@@ -174,14 +127,14 @@ func TestCancellingAndResuming(t *testing.T) {
 	s.Get("/account/plan/cancel").Leads("/account/plan")
 	s.Get("/account/plan").Shows(http.StatusOK, "There is nothing to cancel")
 	paid := s.entitle(api.Entitlement{Tier: api.Commercial, PaidUntil: s.in(24 * time.Hour), Renews: true})
-	s.billing.set(func() { s.billing.subscription = api.Subscription{Customer: true, Renewing: true} })
+	s.billing.Set(func(b *sitekit.Billing) { b.Subscription = api.Subscription{Customer: true, Renewing: true} })
 	s.Get("/account/plan/cancel").
 		Shows(http.StatusOK, "Cancel Business?", "Business stays in effect until 21 November 2026, 10:00 UTC",
 			"After that you have Free.", "not refunded", "Keep it")
 
 	s.Post("/account/plan/cancel").Leads("/account/plan")
-	s.billing.set(func() {
-		s.billing.subscription.Entitlement = api.Entitlement{Tier: api.Commercial, PaidUntil: paid.PaidUntil, Version: 2}
+	s.billing.Set(func(b *sitekit.Billing) {
+		b.Subscription.Entitlement = api.Entitlement{Tier: api.Commercial, PaidUntil: paid.PaidUntil, Version: 2}
 	}) // billing pushes it later
 	p := s.Get("/account/plan").
 		Shows(http.StatusOK, "You will not be charged again.", "Cancelled Ends then", "Resume Business")
@@ -189,20 +142,20 @@ func TestCancellingAndResuming(t *testing.T) {
 	require.NotContains(t, p.Text(), "Cancel Business")
 
 	s.Post("/account/plan/resume").Leads("/account/plan")
-	s.billing.set(func() {
-		s.billing.subscription.Entitlement.Renews, s.billing.subscription.Entitlement.Version = true, 3
+	s.billing.Set(func(b *sitekit.Billing) {
+		b.Subscription.Entitlement.Renews, b.Subscription.Entitlement.Version = true, 3
 	})
 	s.Get("/account/plan").Shows(http.StatusOK, "The plan renews automatically again.", "Renews automatically.",
 		"Cancel Business")
 	require.Equal(t, []string{"/internal/v1/subscriptions/" + s.Account + "/cancel {}",
-		"/internal/v1/subscriptions/" + s.Account + "/resume {}"}, s.billing.calls)
+		"/internal/v1/subscriptions/" + s.Account + "/resume {}"}, s.billing.Calls())
 	require.Subset(t, s.site.Actions(t, s.Account), []string{"plan.cancel", "plan.resume"})
 }
 
 func TestEndedPeriodThatBillingHasNotReportedCannotBeResumed(t *testing.T) {
 	s := sell(t)
 	s.entitle(api.Entitlement{Tier: api.Commercial, PaidUntil: s.in(0)})
-	s.billing.set(func() { s.billing.subscription = api.Subscription{Customer: true, Cancelled: true} })
+	s.billing.Set(func(b *sitekit.Billing) { b.Subscription = api.Subscription{Customer: true, Cancelled: true} })
 	p := s.Get("/account/plan").Shows(http.StatusOK, "Your plan: Free", "You can buy Business again as soon as")
 	require.NotContains(t, p.Text(), "Resume")
 }
@@ -245,8 +198,8 @@ func TestPlanPageShowsPaymentState(t *testing.T) {
 			[]string{"Your plan: Free", "Your last payment is disputed at your bank.", "Upgrade to Business"}},
 	} {
 		paid := s.entitle(state.paid)
-		s.billing.set(func() {
-			s.billing.subscription = api.Subscription{Entitlement: paid, Customer: true, Renewing: state.renews}
+		s.billing.Set(func(b *sitekit.Billing) {
+			b.Subscription = api.Subscription{Entitlement: paid, Customer: true, Renewing: state.renews}
 		})
 		p := s.Get("/account/plan").Shows(http.StatusOK, state.words...)
 		require.NotEqual(t, strings.Contains(p.Text(), "Upgrade to"), strings.Contains(p.Text(), "Cancel Business"),
@@ -274,17 +227,17 @@ func TestOnlyProcessorURLsAreRedirectTargets(t *testing.T) {
 		"https://api.example/account/sign-out", "https://api.example.evil/billing/sandbox/x",
 		"http://api.example/billing/sandbox/x",
 	} {
-		s.billing.set(func() { s.billing.page = page })
+		s.billing.Set(func(b *sitekit.Billing) { b.Page = page })
 		require.Empty(t, s.Post("/account/plan/upgrade").Shows(http.StatusInternalServerError).Header.Get("Location"), page)
 	}
-	s.billing.set(func() { s.billing.page = "https://api.example/billing/sandbox/checkout/1" })
+	s.billing.Set(func(b *sitekit.Billing) { b.Page = "https://api.example/billing/sandbox/checkout/1" })
 	s.Post("/account/plan/upgrade").Leads("https://api.example/billing/sandbox/checkout/1")
 }
 
 func TestPlanPageDuringBillingOutage(t *testing.T) {
 	s := sell(t)
 	s.entitle(api.Entitlement{Tier: api.Commercial, PaidUntil: s.in(time.Hour), Renews: true})
-	s.billing.set(func() { s.billing.status = http.StatusServiceUnavailable })
+	s.billing.Set(func(b *sitekit.Billing) { b.Status = http.StatusServiceUnavailable })
 	p := s.Get("/account/plan").Shows(http.StatusOK, "Your plan: Business", "Paid until 20 November 2026, 11:00 UTC",
 		"The payment service is temporarily unavailable", "Reload")
 	require.NotContains(t, p.Text(), "Upgrade to")
@@ -301,5 +254,5 @@ func TestASuspendedAccountDoesNotBuy(t *testing.T) {
 	s.site.Suspend(s.Account, "unpaid")
 	s.Post("/account/plan/upgrade").Leads("/account/plan")
 	s.Get("/account/plan").Shows(http.StatusOK, "A suspended account cannot buy a plan.")
-	require.Empty(t, s.billing.calls)
+	require.Empty(t, s.billing.Calls())
 }

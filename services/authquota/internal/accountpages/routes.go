@@ -44,10 +44,12 @@ func (p *Pages) routes() []route {
 		{"/account/authenticator", halfway, p.authenticatorForm, p.authenticator},
 		{"/account/forgot", open, static(forgotForm), p.forgot},
 		{"/account/forgot/sent", open,
-			static(sent("a link to choose a new password, if there is an account with that address. It works once, for an hour")), nil},
+			static(sent("a link to choose a new password, if there is an account with that address. It works once, " +
+				"for an hour")), nil},
 		{"/account/lost-authenticator", halfway, p.lostForm, p.lost},
 		{"/account/lost-authenticator/sent", open,
-			static(sent("two links: one starts the three-day waiting period, the other cancels it. The first works for 24 hours")), nil},
+			static(sent("two links: one starts the three-day waiting period, the other cancels it. The first works for " +
+				"24 hours")), nil},
 		{"/account/sign-out", open, nil, p.signOut},
 
 		// security

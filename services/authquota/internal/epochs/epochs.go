@@ -177,8 +177,8 @@ func (e *Epochs) Publish(ctx context.Context, verified, m setback.Mark, epochs [
 }
 
 // publish makes m the mark in Redis, with the epochs of all changes up to it. stored is the mark in
-// Redis, which the database with the change m has, or what is there instead. epochs are those of the
-// change m; nil if unknown.
+// Redis, which the database with the change m has, or what is there instead. epochs are those of
+// the change m; nil if unknown.
 func (e *Epochs) publish(ctx context.Context, stored string, m setback.Mark, epochs []accountdb.Epoch) error {
 	for range attempts {
 		if len(stored) > 100 { // as the script reads it

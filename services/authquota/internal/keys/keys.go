@@ -221,8 +221,8 @@ func rejection(format string, args ...any) error {
 
 // ErrNoTestKey is returned for a request for a test key of an account that has one, or is not on the
 // base tier.
-var ErrNoTestKey = rejection(
-	"Your account cannot get another test key: an account on the free plan has one. Revoke it first, or request a live key.")
+var ErrNoTestKey = rejection("Your account cannot get another test key: an account on the free plan has one. " +
+	"Revoke it first, or request a live key.")
 
 // NotOpen returns the error for collecting or withdrawing a request whose state does not allow it.
 func NotOpen(state RequestState) error {

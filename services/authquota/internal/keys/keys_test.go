@@ -341,7 +341,8 @@ func TestOneTestKeyIsApprovedAutomatically(t *testing.T) {
 		for n := range 2 { // it can be withdrawn or revoked, and requested again
 			open, err := f.OwnRequests(ctx, id)
 			require.NoError(t, err)
-			require.Equal(t, []any{keys.Approved, keys.AutoApproval, true}, []any{open[0].State, open[0].DecidedBy, open[0].Test})
+			require.Equal(t, []any{keys.Approved, keys.AutoApproval, true},
+				[]any{open[0].State, open[0].DecidedBy, open[0].Test})
 			if n == 0 {
 				require.NoError(t, f.Withdraw(ctx, id, open[0].ID))
 			} else {

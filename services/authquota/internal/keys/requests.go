@@ -203,8 +203,8 @@ func (s *Store) RequestKey(ctx context.Context, id string, wanted RequestedKey, 
 			return Request{}, err
 		}
 		created := Request{
-			ID: accountdb.NewID("req_"), Account: a.ID, Name: wanted.Name, UseCase: wanted.UseCase, Test: wanted.Test, State: Pending,
-			RequestedAt: tx.Now,
+			ID: accountdb.NewID("req_"), Account: a.ID, Name: wanted.Name, UseCase: wanted.UseCase, Test: wanted.Test,
+			State: Pending, RequestedAt: tx.Now,
 		}
 		err = errors.Join(tx.Create(&created).Error, tx.Record(a.ID, "key.request", created.ID, map[string]any{
 			"account": a.ID, "name": wanted.Name, "useCase": wanted.UseCase, "test": wanted.Test,

@@ -77,8 +77,8 @@ func (s *Store) Person(ctx context.Context, accountID string) (Person, error) {
 	db, found := s.db.WithContext(ctx), []Person{}
 	err := db.Raw(`
 		SELECT p.account_id, p.email, p.reset_at, p.created_at, p.totp_confirmed_at IS NOT NULL AS authenticator_confirmed,
-			a.tier, a.suspended_at, `+accountdb.EpochColumns+`,
-			(SELECT count(*) FROM recovery_codes c WHERE c.account_id = p.account_id AND c.used_at IS NULL) AS recovery_codes_left
+			a.tier, a.suspended_at, `+accountdb.EpochColumns+`, (SELECT count(*) FROM recovery_codes c
+				WHERE c.account_id = p.account_id AND c.used_at IS NULL) AS recovery_codes_left
 		FROM people p JOIN accounts a ON a.id = p.account_id
 		WHERE p.account_id = ? AND p.closed_at IS NULL`, accountID).Scan(&found).Error
 	if err == nil && len(found) == 0 {

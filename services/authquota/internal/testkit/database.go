@@ -131,18 +131,6 @@ func (db DB) Audit(t testing.TB) (actions []string) {
 	return actions
 }
 
-// AuditLog returns the entries of the audit log, oldest first: time, actor, action, subject,
-// detail.
-func (db DB) AuditLog(t testing.TB) (entries []string) {
-	t.Helper()
-	var rows []accountdb.AuditRow
-	require.NoError(t, db.Order("id").Find(&rows).Error)
-	for _, r := range rows {
-		entries = append(entries, fmt.Sprint(r.At, " ", r.Actor, " ", r.Action, " ", r.Subject, " ", r.Detail))
-	}
-	return entries
-}
-
 // TakeTouched removes all changes and returns their accounts, comma-separated, oldest first.
 func (db DB) TakeTouched(t testing.TB) (accounts []string) {
 	t.Helper()

@@ -22,7 +22,6 @@ type SMTPServer struct {
 
 	mu      sync.Mutex
 	rejects map[string]*smtp.SMTPError // by step: login, sender, recipient, data
-	holds   chan struct{}              // if not nil, the server does not reply to a mail before it is closed
 	arrived []Delivery
 	logins  int
 }
@@ -86,20 +85,6 @@ func (m *SMTPServer) Reject(step string, with *smtp.SMTPError) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.rejects[step] = with
-}
-
-// Hold makes the server receive mails without a reply until release is called.
-func (m *SMTPServer) Hold() (release func()) {
-	held := make(chan struct{})
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.holds = held
-	return sync.OnceFunc(func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.holds = nil
-		close(held)
-	})
 }
 
 // Deliveries returns the mails received so far.
@@ -173,11 +158,7 @@ func (s *smtpSession) Data(r io.Reader) error {
 	s.Raw = string(raw)
 	s.server.mu.Lock()
 	s.server.arrived = append(s.server.arrived, s.Delivery)
-	held := s.server.holds
 	s.server.mu.Unlock()
-	if held != nil {
-		<-held
-	}
 	return nil
 }
 

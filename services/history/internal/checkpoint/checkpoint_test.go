@@ -117,6 +117,21 @@ func TestErrorsOfInvalidKeysContainNoSeed(t *testing.T) {
 	require.NoError(t, checkpoint.Config{SigningKeys: seeds}.Validate())
 }
 
+func TestMalformedSettingsAreNamed(t *testing.T) {
+	for _, c := range []struct {
+		config checkpoint.Config
+		want   string
+	}{
+		{checkpoint.Config{LogName: "a b"}, "OPPORTUNITY_HISTORY_LOG_NAME"},
+		{checkpoint.Config{LogName: "a+b"}, "OPPORTUNITY_HISTORY_LOG_NAME"},
+		{checkpoint.Config{Witnesses: []string{"x"}}, "OPPORTUNITY_HISTORY_WITNESSES"},
+		{checkpoint.Config{Threshold: 1}, "OPPORTUNITY_HISTORY_WITNESS_THRESHOLD"},
+		{checkpoint.Config{Threshold: -1}, "OPPORTUNITY_HISTORY_WITNESS_THRESHOLD"},
+	} {
+		require.ErrorContains(t, c.config.Validate(), c.want)
+	}
+}
+
 func FuzzOpen(f *testing.F) {
 	k := keys(f, seeds[:1], nil)
 	signed, err := k.Sign(example)

@@ -287,6 +287,9 @@ func TestEveryTamperingIsReported(t *testing.T) {
 				require.False(t, after.Fits)
 				f := after.Findings[0]
 				require.Equal(t, c.want, brief{f.Kind, f.Sequence, f.Slug}, "%+v", after.Findings)
+				var text strings.Builder
+				require.NoError(t, after.Print(&text))
+				require.Contains(t, text.String(), f.Message)
 				if f.Kind == verify.Event && f.Sequence > 0 && f.ID != "" {
 					require.Equal(t, s.record(t, f.Sequence).ID, f.ID)
 				}
