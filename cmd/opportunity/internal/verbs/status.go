@@ -19,10 +19,8 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-const (
-	statusTime  = 10 * time.Second       // for the whole status command, without the time to wait
-	statusPause = 500 * time.Millisecond // between two requests while it waits
-)
+// statusTime limits the whole status command, without the time to wait.
+const statusTime = 10 * time.Second
 
 func (v *verbs) status() *cobra.Command {
 	var public string
@@ -56,7 +54,7 @@ With --calls, it also issues a key, requests a list, a record, its history and a
 			until := time.Now().Add(wait)
 			state, err := ready(ctx, v.adminURL)
 			for err != nil && time.Now().Before(until) && ctx.Err() == nil {
-				time.Sleep(statusPause)
+				time.Sleep(time.Second / 2)
 				state, err = ready(ctx, v.adminURL)
 			}
 			if err == nil {
