@@ -41,10 +41,8 @@ With --calls, it also issues a key, requests a list, a record, its history and a
 			if err := adminapi.CheckURL("admin-url", v.adminURL); err != nil {
 				return err
 			}
-			if public != "" {
-				if err := adminapi.CheckURL("public-url", public); err != nil {
-					return err
-				}
+			if err := adminapi.CheckURL("public-url", public); public != "" && err != nil {
+				return err
 			}
 			if calls && public == "" {
 				return flags.Usage("missing --public-url: --calls needs the address to call")
