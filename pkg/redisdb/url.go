@@ -18,8 +18,8 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// parse returns the options of a URL: of one Redis, or of Sentinels that name its primary. Its errors
-// quote nothing, because even a part of a malformed URL may be from the password.
+// parse returns the options of a URL: of one Redis, or of Sentinels that name its primary. Its
+// errors quote nothing, because even a part of a malformed URL may be from the password.
 func parse(text string) (*redis.UniversalOptions, error) {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -85,10 +85,10 @@ func (g *Guard) Poll(ctx context.Context) error {
 	return err
 }
 
-// Verify verifies that the database has what marks name, the claims of all processes, and the newest
-// mark that this process knows. It returns the newest mark of the database, and whether any of marks
-// is of a generation that was given up. It returns an error (503) if the database is set back. Texts
-// of another form are ignored.
+// Verify verifies that the database has what marks name, the claims of all processes, and the
+// newest mark that this process knows. It returns the newest mark of the database, and whether any
+// of marks is of a generation that was given up. It returns an error (503) if the database is set
+// back. Texts of another form are ignored.
 func (g *Guard) Verify(ctx context.Context, marks ...string) (newest Mark, lost bool, err error) {
 	newest, claims, err := g.state(ctx)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/catalog/internal/listingtest"
@@ -62,4 +63,6 @@ func TestChangesFollowTheSpecification(t *testing.T) {
 	require.Len(t, changed, 1)
 	require.Equal(t, api.RecordChange{ID: public[0].ID, Change: api.ChangeWithdrawn, At: startTime.Add(3 * time.Second),
 		Cursor: changed[0].Cursor}, changed[0])
+
+	s.get(api.Free, changesPath).RequireError(problem.SubscriptionRequired)
 }

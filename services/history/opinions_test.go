@@ -133,7 +133,8 @@ func TestSecondOpinion(t *testing.T) {
 	})
 }
 
-// The author of a second opinion sees none of the first curator's reviews, and must know other events.
+// The author of a second opinion sees none of the first curator's reviews, and must know other
+// events.
 func TestSheetOfASecondOpinionHidesTheFirstReviews(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *instance) {
 		slug, review := s.drawReview("sheet")

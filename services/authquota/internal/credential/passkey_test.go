@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/descope/virtualwebauthn"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/services/authquota/internal/credential"
@@ -16,7 +15,6 @@ var (
 	now   = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	ada   = credential.PasskeyOwner{Account: "acc_ada", Email: "ada@example.org"}
 	grace = credential.PasskeyOwner{Account: "acc_grace", Email: "grace@example.org"}
-	party = virtualwebauthn.RelyingParty{Name: "Opportunity", ID: "api.example", Origin: "https://api.example"}
 )
 
 func site(t testing.TB) credential.PasskeySite {
@@ -26,45 +24,19 @@ func site(t testing.TB) credential.PasskeySite {
 	return s
 }
 
-// device is an authenticator with one credential.
-type device struct {
-	authenticator virtualwebauthn.Authenticator
-	credential    virtualwebauthn.Credential
-}
-
-func newDevice(owner credential.PasskeyOwner) *device {
-	d := &device{virtualwebauthn.NewAuthenticator(), testkit.NewCredential()}
-	d.authenticator.Options.UserHandle = []byte(owner.Account)
-	d.authenticator.AddCredential(d.credential)
-	return d
-}
-
-func (d *device) create(t testing.TB, at virtualwebauthn.RelyingParty, options string) string {
-	t.Helper()
-	ask, err := virtualwebauthn.ParseAttestationOptions(`{"publicKey":` + options + `}`)
-	require.NoError(t, err)
-	return virtualwebauthn.CreateAttestationResponse(at, d.authenticator, d.credential, *ask)
-}
-
-func (d *device) prove(t testing.TB, at virtualwebauthn.RelyingParty, options string) string {
-	t.Helper()
-	ask, err := virtualwebauthn.ParseAssertionOptions(`{"publicKey":` + options + `}`)
-	require.NoError(t, err)
-	return virtualwebauthn.CreateAssertionResponse(at, d.authenticator, d.credential, *ask)
-}
-
-func (d *device) added(t testing.TB, s credential.PasskeySite, owner credential.PasskeyOwner) credential.Passkey {
+func added(t testing.TB, s credential.PasskeySite, d *testkit.SecurityKey,
+	owner credential.PasskeyOwner) credential.Passkey {
 	t.Helper()
 	options, challenge, err := s.BeginAdd(owner, nil)
 	require.NoError(t, err)
-	p, err := s.FinishAdd(owner, challenge, d.create(t, party, options), now)
+	p, err := s.FinishAdd(owner, challenge, d.Create(options), now)
 	require.NoError(t, err)
 	return p
 }
 
 func TestAPasskeyIsAddedAndProven(t *testing.T) {
-	s, d := site(t), newDevice(ada)
-	p := d.added(t, s, ada)
+	s, d := site(t), testkit.NewSecurityKey(t, ada.Account)
+	p := added(t, s, d, ada)
 	require.Equal(t, ada.Account, p.Account)
 	require.Equal(t, now, p.AddedAt)
 	require.Nil(t, p.UsedAt)
@@ -75,7 +47,7 @@ func TestAPasskeyIsAddedAndProven(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, options, `"userVerification":"required"`)
 	require.Contains(t, options, p.Credential)
-	used, err := s.FinishProof(ada, []credential.Passkey{p}, challenge, d.prove(t, party, options), now.Add(time.Hour))
+	used, err := s.FinishProof(ada, []credential.Passkey{p}, challenge, d.Answer(options), now.Add(time.Hour))
 	require.NoError(t, err)
 	require.Equal(t, p.ID, used.ID)
 	require.Equal(t, now.Add(time.Hour), *used.UsedAt)
@@ -86,22 +58,22 @@ func TestAPasskeyIsAddedAndProven(t *testing.T) {
 }
 
 func TestInvalidRegistrationIsRejected(t *testing.T) {
-	s, d := site(t), newDevice(ada)
+	s, d := site(t), testkit.NewSecurityKey(t, ada.Account)
 	options, challenge, err := s.BeginAdd(ada, nil)
 	require.NoError(t, err)
 	other, otherChallenge, err := s.BeginAdd(ada, nil)
 	require.NoError(t, err)
-	elsewhere := party
-	elsewhere.Origin = "https://evil.example"
-	otherParty := party
-	otherParty.ID = "evil.example"
-	silent := newDevice(ada)
-	silent.authenticator.Options.UserNotVerified = true
-	right := d.create(t, party, options)
+	elsewhere := *d
+	elsewhere.Party.Origin = "https://evil.example"
+	otherParty := *d
+	otherParty.Party.ID = "evil.example"
+	silent := testkit.NewSecurityKey(t, ada.Account)
+	silent.Authenticator.Options.UserNotVerified = true
+	right := d.Create(options)
 	for name, answer := range map[string]string{
-		"nothing": "", "no JSON": "{", "empty": "{}", "foreign challenge": d.create(t, party, other),
-		"foreign origin": d.create(t, elsewhere, options),
-		"foreign host":   d.create(t, otherParty, options), "unverified": silent.create(t, party, options),
+		"nothing": "", "no JSON": "{", "empty": "{}", "foreign challenge": d.Create(other),
+		"foreign origin": elsewhere.Create(options),
+		"foreign host":   otherParty.Create(options), "unverified": silent.Create(options),
 		"changed": strings.Replace(right, `"attestationObject":"o`, `"attestationObject":"p`, 1),
 	} {
 		_, err := s.FinishAdd(ada, challenge, answer, now)
@@ -116,25 +88,25 @@ func TestInvalidRegistrationIsRejected(t *testing.T) {
 }
 
 func TestInvalidProofIsRejected(t *testing.T) {
-	s, d, stranger := site(t), newDevice(ada), newDevice(grace)
-	p, hers := d.added(t, s, ada), stranger.added(t, s, grace)
+	s, d, stranger := site(t), testkit.NewSecurityKey(t, ada.Account), testkit.NewSecurityKey(t, grace.Account)
+	p, hers := added(t, s, d, ada), added(t, s, stranger, grace)
 	has := []credential.Passkey{p}
 	options, challenge, err := s.BeginProof(ada, has)
 	require.NoError(t, err)
 	other, otherChallenge, err := s.BeginProof(ada, has)
 	require.NoError(t, err)
-	elsewhere := party
-	elsewhere.Origin = "http://api.example"
+	elsewhere := *d
+	elsewhere.Party.Origin = "http://api.example"
 	silent := *d
-	silent.authenticator.Options.UserNotVerified = true
-	right := d.prove(t, party, options)
-	forged := newDevice(ada)
-	forged.credential.ID = d.credential.ID
+	silent.Authenticator.Options.UserNotVerified = true
+	right := d.Answer(options)
+	forged := testkit.NewSecurityKey(t, ada.Account)
+	forged.Credential.ID = d.Credential.ID
 	for name, answer := range map[string]string{
-		"nothing": "", "empty": "{}", "foreign challenge": d.prove(t, party, other),
-		"foreign origin": d.prove(t, elsewhere, options),
-		"unverified":     silent.prove(t, party, options), "another person's": stranger.prove(t, party, options),
-		"another key": forged.prove(t, party, options),
+		"nothing": "", "empty": "{}", "foreign challenge": d.Answer(other),
+		"foreign origin": elsewhere.Answer(options),
+		"unverified":     silent.Answer(options), "another person's": stranger.Answer(options),
+		"another key": forged.Answer(options),
 	} {
 		_, err := s.FinishProof(ada, has, challenge, answer, now)
 		require.ErrorIs(t, err, credential.ErrPasskeyRejected, name)
@@ -152,13 +124,13 @@ func TestInvalidProofIsRejected(t *testing.T) {
 }
 
 func TestClonedPasskeyIsRejected(t *testing.T) {
-	s, d := site(t), newDevice(ada)
-	p := d.added(t, s, ada)
+	s, d := site(t), testkit.NewSecurityKey(t, ada.Account)
+	p := added(t, s, d, ada)
 	prove := func(count uint32) error {
 		options, challenge, err := s.BeginProof(ada, []credential.Passkey{p})
 		require.NoError(t, err)
-		d.credential.Counter = count
-		used, err := s.FinishProof(ada, []credential.Passkey{p}, challenge, d.prove(t, party, options), now)
+		d.Credential.Counter = count
+		used, err := s.FinishProof(ada, []credential.Passkey{p}, challenge, d.Answer(options), now)
 		if err == nil {
 			require.Equal(t, count, used.Count)
 			p = used

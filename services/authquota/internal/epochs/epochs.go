@@ -64,10 +64,6 @@ const (
 	publishLimit = 2 * time.Second
 )
 
-// Unknown is the claim of a database that did not run for a while, and whose mark is not
-// remembered.
-const Unknown = "unknown"
-
 // Poll compares the database with the marks in Redis, of this package and of the gateways, and
 // publishes what is missing there. Call it at the start and every second.
 func (e *Epochs) Poll(ctx context.Context) error { return e.poll(ctx, 1) }
@@ -127,7 +123,7 @@ func (e *Epochs) absence(ctx context.Context) error {
 	if err != nil || alive == 0 || e.DB.Now().Sub(database.FromMicros(alive)) <= maxAbsence {
 		return database.Outage(err)
 	}
-	return e.Claim(ctx, Unknown)
+	return e.Claim(ctx, "unknown")
 }
 
 // Alive records that a process is running. Call it every minute. It does nothing before the first
@@ -177,8 +173,8 @@ func (e *Epochs) Publish(ctx context.Context, verified, m setback.Mark, epochs [
 }
 
 // publish makes m the mark in Redis, with the epochs of all changes up to it. stored is the mark in
-// Redis, which the database with the change m has, or what is there instead. epochs are those of the
-// change m; nil if unknown.
+// Redis, which the database with the change m has, or what is there instead. epochs are those of
+// the change m; nil if unknown.
 func (e *Epochs) publish(ctx context.Context, stored string, m setback.Mark, epochs []accountdb.Epoch) error {
 	for range attempts {
 		if len(stored) > 100 { // as the script reads it

@@ -21,7 +21,7 @@ type SecurityKey struct {
 func NewSecurityKey(t testing.TB, owner string) *SecurityKey {
 	k := &SecurityKey{
 		Party:         virtualwebauthn.RelyingParty{Name: "Opportunity Data API", ID: "api.example", Origin: PublicURL},
-		Authenticator: virtualwebauthn.NewAuthenticator(), Credential: NewCredential(), t: t,
+		Authenticator: virtualwebauthn.NewAuthenticator(), Credential: newCredential(), t: t,
 	}
 	k.Authenticator.Options.UserHandle = []byte(owner)
 	return k
@@ -29,22 +29,28 @@ func NewSecurityKey(t testing.TB, owner string) *SecurityKey {
 
 var options = regexp.MustCompile(`data-options="([^"]+)"`)
 
-func optionsOf(p Page) string { return `{"publicKey":` + p.Find(options) + `}` }
-
 // Make returns the response to a page that asks for a new passkey.
-func (k *SecurityKey) Make(p Page) string {
+func (k *SecurityKey) Make(p Page) string { return k.Create(p.Find(options)) }
+
+// Create returns the response to options for a new passkey.
+func (k *SecurityKey) Create(options string) string {
 	k.t.Helper()
-	asked, err := virtualwebauthn.ParseAttestationOptions(optionsOf(p))
+	asked, err := virtualwebauthn.ParseAttestationOptions(`{"publicKey":` + options + `}`)
 	require.NoError(k.t, err)
 	return virtualwebauthn.CreateAttestationResponse(k.Party, k.Authenticator, k.Credential, *asked)
 }
 
 // Prove returns the response to a page that asks for the passkey.
 func (k *SecurityKey) Prove(p Page) string {
-	k.t.Helper()
-	asked, err := virtualwebauthn.ParseAssertionOptions(optionsOf(p))
-	require.NoError(k.t, err)
 	k.Credential.Counter++
+	return k.Answer(p.Find(options))
+}
+
+// Answer returns the response to options for the passkey. It does not count.
+func (k *SecurityKey) Answer(options string) string {
+	k.t.Helper()
+	asked, err := virtualwebauthn.ParseAssertionOptions(`{"publicKey":` + options + `}`)
+	require.NoError(k.t, err)
 	return virtualwebauthn.CreateAssertionResponse(k.Party, k.Authenticator, k.Credential, *asked)
 }
 
@@ -55,4 +61,17 @@ func (p *Person) AddPasskey(name string) *SecurityKey {
 	p.Post("/account/security/passkeys", "name", name, "answer", k.Make(p.Get("/account/security/passkeys"))).
 		Leads("/account/security")
 	return k
+}
+
+// newCredential returns a credential with a new P-256 key. The library omits leading zeros of
+// coordinates, unlike real devices, so one in 128 of its keys is malformed; newCredential discards
+// these.
+func newCredential() virtualwebauthn.Credential {
+	const keyLength = 77 // in COSE
+	for {
+		c := virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)
+		if len(c.Key.AttestationData()) == keyLength {
+			return c
+		}
+	}
 }

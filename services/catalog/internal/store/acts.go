@@ -20,7 +20,8 @@ type actRow struct {
 func (actRow) TableName() string { return changeRow{}.TableName() }
 
 func (r changeRow) act() api.ListingAct {
-	act := api.ListingAct{At: database.FromMicros(r.At), Actor: r.Actor, Action: r.What, Fields: []string{}, Reason: r.Reason}
+	act := api.ListingAct{At: database.FromMicros(r.At), Actor: r.Actor, Action: r.What, Fields: []string{},
+		Reason: r.Reason}
 	if r.Fields != "" {
 		act.Fields = strings.Split(r.Fields, ",")
 	}
@@ -51,7 +52,8 @@ func (s *Store) Acts(ctx context.Context, f listing.ActFilter) (api.ListingActLi
 		list.Next = rows[f.Limit-1].ID
 	}
 	for _, row := range rows {
-		list.Acts = append(list.Acts, api.IdentifiedAct{ID: row.ID, Listing: row.Change.ListingID, ListingAct: row.Change.act()})
+		act := api.IdentifiedAct{ID: row.ID, Listing: row.Change.ListingID, ListingAct: row.Change.act()}
+		list.Acts = append(list.Acts, act)
 	}
 	return list, err
 }

@@ -48,10 +48,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-func seed(b *testing.B, s interface {
-	Import(ctx context.Context, actor string, lines store.Lines, ask bool) (api.ImportReport, error)
-	Save(ctx context.Context, from feed.Cursor, summaries []api.EncodedSummary, to feed.Cursor) error
-}, n int) {
+func seed(b *testing.B, s *store.Store, n int) {
 	b.Helper()
 	for at := 0; at < n; at += 5000 {
 		var lines []listingfile.Line

@@ -7,20 +7,16 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
-	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/catalog/internal/store"
 )
 
 func TestDetailIncludesCurationAndChanges(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
+	readerOnEach(t, func(r reader) {
 		file := apitest.Lines("a")
 		file[0].Curation = &api.Curation{Contact: "jo@example.com", Notes: "<n>"}
-		_, err := s.Import(t.Context(), "ann", apitest.File(file), false)
-		require.NoError(t, err)
-		_, err = s.Publish(t.Context(), "bob", []string{"a"}, false)
-		require.NoError(t, err)
-		detail, err := s.Detail(t.Context(), "a")
+		r.importLines(file...)
+		r.report(r.Publish(r.t.Context(), "bob", []string{"a"}, false))
+		detail, err := r.Detail(r.t.Context(), "a")
 		require.NoError(t, err)
 		require.Contains(t, string(detail.Listing),
 			`"visibility":"published","curation":{"contact":"jo@example.com","notes":"<n>"}}`)
@@ -32,7 +28,7 @@ func TestDetailIncludesCurationAndChanges(t *testing.T) {
 			{At: at, Actor: "ann", Action: "imported", Fields: []string{}},
 		}, detail.Changes)
 		for _, id := range []string{"b", "\x00", "A"} {
-			_, err = s.Detail(t.Context(), id)
+			_, err = r.Detail(r.t.Context(), id)
 			require.Equal(t, problem.NotFound, problem.Of(err).Code, id)
 		}
 	})

@@ -117,6 +117,7 @@ func TestMeNamesTheOperatorAndItsRole(t *testing.T) {
 		require.Equal(t, want, o)
 	}
 	require.Zero(t, service.calls)
+	require.Contains(t, request(h, http.MethodGet, Prefix+"me", "").Body.String(), "missing_api_key")
 	require.Equal(t, http.StatusMethodNotAllowed, request(h, http.MethodDelete, Prefix+"me", tokenOf(api.RoleAdmin)).Code)
 	require.Equal(t, http.StatusNotFound, request(h, http.MethodGet, Prefix+"me/x", tokenOf(api.RoleAdmin)).Code)
 }

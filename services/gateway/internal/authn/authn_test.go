@@ -356,7 +356,8 @@ func TestStepOfTheWallClockDoesNotAgeResolvedKeys(t *testing.T) {
 	a := newAuthority()
 	key := a.issue(pepper)
 	var step atomic.Int64
-	keys, _ := a.start(t, func() time.Time { return servicetest.Stepped(time.Now(), time.Duration(step.Load())) }, io.Discard)
+	now := func() time.Time { return servicetest.Stepped(time.Now(), time.Duration(step.Load())) }
+	keys, _ := a.start(t, now, io.Discard)
 	for _, by := range []time.Duration{0, time.Hour, -time.Hour} {
 		step.Store(int64(by))
 		require.Empty(t, resolve(t, keys, key))

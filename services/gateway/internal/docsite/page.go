@@ -142,8 +142,8 @@ func menu(at string) (groups []menuGroup) {
 func (s *Site) frame(at string) pages.Frame {
 	f := pages.Frame{
 		Name: siteName, Home: "/",
-		Links: []pages.Link{{Path: path(""), Label: "Documentation"}, {Path: referenceEntry.Path, Label: referenceEntry.Title},
-			{Path: "/account", Label: "Your account"}},
+		Links: []pages.Link{{Path: path(""), Label: "Documentation"},
+			{Path: referenceEntry.Path, Label: referenceEntry.Title}, {Path: "/account", Label: "Your account"}},
 		Footer: []pages.Link{{Path: statusEntry.Path, Label: statusEntry.Title}, {Path: termsPath, Label: "Terms of use"},
 			{Path: privacyPath, Label: "Privacy"}},
 	}

@@ -13,8 +13,8 @@ import (
 
 // referenceEntry is the first page of the reference, which is rendered from the description of the
 // API.
-var referenceEntry = entry{docs.Operations, "/docs/reference", "API reference", "Every operation of the API, each with " +
-	"its parameters, responses, and a request in curl, Go, TypeScript and Python."}
+var referenceEntry = entry{docs.Operations, "/docs/reference", "API reference", "Every operation of the API, each " +
+	"with its parameters, responses, and a request in curl, Go, TypeScript and Python."}
 
 // aliasID is the operation that differs from another only in its path.
 const aliasID = "listJobsAlias"

@@ -11,8 +11,8 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-var statusEntry = entry{docs.Help, "/status", "Status", "Whether each part of this installation works now, its uptime " +
-	"and service level objectives, and how well it meets them."}
+var statusEntry = entry{docs.Help, "/status", "Status", "Whether each part of this installation works now, its " +
+	"uptime and service level objectives, and how well it meets them."}
 
 // Health is the state of the installation, as one gateway sees it.
 type Health struct {

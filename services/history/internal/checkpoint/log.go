@@ -51,9 +51,10 @@ type Log struct {
 	Lost func(ctx context.Context) error
 }
 
-// Origin returns the origin of the current generation, the part of the path that its tiles have, and
-// the greatest sequence of its events that the catalog has seen. A generation has an origin of its
-// own, because its log does not extend that of the one before: witnesses would reject it for ever.
+// Origin returns the origin of the current generation, the part of the path that its tiles have,
+// and the greatest sequence of its events that the catalog has seen. A generation has an origin of
+// its own, because its log does not extend that of the one before: witnesses would reject it for
+// ever.
 func (l Log) Origin(ctx context.Context) (origin, part string, covered int64, err error) {
 	name, covered, err := l.Store.Generation(ctx)
 	if err != nil || name == "" {

@@ -133,10 +133,10 @@ func TestSummaryOfEvents(t *testing.T) {
 	}
 }
 
-// parse returns a history in a short form: each event is a kind and the hours since day0. Reviews are
-// verified, yes and no (verified with facts that say so), closing and doubt; others are the outcomes
-// of link checks. A part after a colon is the application status of a review, the facts of a closing
-// one, or the sentence and the status that a page says.
+// parse returns a history in a short form: each event is a kind and the hours since day0. Reviews
+// are verified, yes and no (verified with facts that say so), closing and doubt; others are the
+// outcomes of link checks. A part after a colon is the application status of a review, the facts of
+// a closing one, or the sentence and the status that a page says.
 func parse(text string) (all []api.RecordedEvent) {
 	for word := range strings.FieldsSeq(text) {
 		kind, time, _ := strings.Cut(word, "@")

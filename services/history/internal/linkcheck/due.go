@@ -14,9 +14,9 @@ const (
 	minInterval = 12 * time.Hour
 )
 
-// lastDue returns the latest due time of the link of a listing, or of a page, that is not after now.
-// It is due once in a UTC day, at a fixed time of day; the times of all are spread evenly over the
-// day.
+// lastDue returns the latest due time of the link of a listing, or of a page, that is not after
+// now. It is due once in a UTC day, at a fixed time of day; the times of all are spread evenly over
+// the day.
 func lastDue(key string, now time.Time) time.Time {
 	sum := sha256.Sum256([]byte("opportunity link check\x00" + key))
 	seconds := binary.BigEndian.Uint64(sum[:8]) % uint64(day/time.Second)

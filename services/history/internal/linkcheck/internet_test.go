@@ -36,8 +36,8 @@ const (
 type internet struct {
 	t          testing.TB
 	rules      string                                                            // robots.txt of every host; empty: 404
-	respond    func(r *http.Request) (status int, header http.Header, err error) // to other requests; nil: always 200
-	unresolved func(host string) bool                                            // whose name cannot be resolved; nil: none
+	respond    func(r *http.Request) (status int, header http.Header, err error) // to others; nil: always 200
+	unresolved func(host string) bool                                            // that has no address; nil: none
 	latency    func(r *http.Request) time.Duration                               // nil: up to a second
 
 	mu       sync.Mutex
@@ -143,8 +143,8 @@ const (
 	recording = "SET recorded_at"
 )
 
-// before calls do before each statement with a text, with their number so far. The statement fails if
-// do does.
+// before calls do before each statement with a text, with their number so far. The statement fails
+// if do does.
 func (k *testStore) before(t testing.TB, text string, do func(n int64) error) {
 	t.Helper()
 	var n atomic.Int64

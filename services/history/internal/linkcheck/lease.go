@@ -23,10 +23,10 @@ var ErrBusy = errors.New("another run is in progress")
 
 var errLostLease = errors.New("lease of the run was lost")
 
-// Once makes one run: it checks every due link and records the outcome, and reads every due page. It
-// returns ErrBusy if another run is in progress. When ctx ends it starts no more checks and returns
-// after those in progress are recorded, with the cause of ctx. The report is valid even with an
-// error.
+// Once makes one run: it checks every due link and records the outcome, and reads every due page.
+// It returns ErrBusy if another run is in progress. When ctx ends it starts no more checks and
+// returns after those in progress are recorded, with the cause of ctx. The report is valid even
+// with an error.
 func (c *Checker) Once(ctx context.Context, s *store.Store) (Report, error) {
 	id, err := uuid.NewV7()
 	if err != nil {

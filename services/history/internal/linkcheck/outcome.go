@@ -48,8 +48,8 @@ func botCheck(status int, h http.Header) string {
 	return ""
 }
 
-// classify returns the outcome of a response that is not a redirect, and an explanation that ends its
-// sentence in the note if the status alone does not explain it.
+// classify returns the outcome of a response that is not a redirect, and an explanation that ends
+// its sentence in the note if the status alone does not explain it.
 func classify(status int, h http.Header) (outcome api.Outcome, why string) {
 	if name := botCheck(status, h); name != "" {
 		return api.OutcomeBlocked, ". A bot check blocks the page (" + name + ")"

@@ -50,8 +50,8 @@ func (p PagesRead) String() string {
 		return ""
 	}
 	return fmt.Sprintf("; read %s: %d as text, %d gone, %d unknown; "+
-		"quotes: %d present, %d moved, %d missing, %d unknown", plural(n, "page"), p.Text, p.Gone, p.Unknown, p.Quotes[api.QuotePresent], p.Quotes[api.QuoteMoved], p.Quotes[api.QuoteMissing],
-		p.Quotes[api.QuoteUnknown])
+		"quotes: %d present, %d moved, %d missing, %d unknown", plural(n, "page"), p.Text, p.Gone, p.Unknown,
+		p.Quotes[api.QuotePresent], p.Quotes[api.QuoteMoved], p.Quotes[api.QuoteMissing], p.Quotes[api.QuoteUnknown])
 }
 
 // finishPages looks for the quotes on the pages that were read since started, and deletes old

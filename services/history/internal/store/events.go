@@ -114,10 +114,10 @@ func grouped(records []proposed) (slugs []string, bySlug map[string][]proposed) 
 	return slugs, bySlug
 }
 
-// appendTo appends the proposed records with sequences from next: those of a listing in their order,
-// and the listings in that of their first records. It updates their summaries and draws second
-// opinions. It returns the appended events, the number of duplicates, and the unseen events of the
-// listings that it therefore skipped.
+// appendTo appends the proposed records with sequences from next: those of a listing in their
+// order, and the listings in that of their first records. It updates their summaries and draws
+// second opinions. It returns the appended events, the number of duplicates, and the unseen events
+// of the listings that it therefore skipped.
 func appendTo(tx *gorm.DB, records []proposed, next int64,
 ) (fresh []event.Record, duplicates int, unseen []event.Record, err error) {
 	if err := addCaptures(tx, records); err != nil {
@@ -153,8 +153,8 @@ func appendTo(tx *gorm.DB, records []proposed, next int64,
 		followReviews(tx, fresh))
 }
 
-// followReviews deletes the marks of the listings with a review among the appended events, which may
-// have other quotes, and draws some of the reviews for second opinions.
+// followReviews deletes the marks of the listings with a review among the appended events, which
+// may have other quotes, and draws some of the reviews for second opinions.
 func followReviews(tx *gorm.DB, appended []event.Record) error {
 	var slugs []string
 	for _, row := range appended {

@@ -83,8 +83,8 @@ func (s *Store) LinkTotals(ctx context.Context) (totals LinkTotals, err error) {
 	return totals, database.Outage(err)
 }
 
-// ClaimLink claims the check of slug that was due at due. ok is false if it is already claimed or if
-// run does not hold the lease.
+// ClaimLink claims the check of slug that was due at due. ok is false if it is already claimed or
+// if run does not hold the lease.
 func (s *Store) ClaimLink(ctx context.Context, run, slug string, due, now time.Time) (ok bool, err error) {
 	done := s.db.WithContext(ctx).Exec(`INSERT INTO link_checks (slug, due_at, run, claimed_at, recorded_at)
 		SELECT CAST(? AS text), CAST(? AS bigint), run, CAST(? AS bigint), 0 FROM link_run WHERE id = 1 AND run = ?
@@ -140,9 +140,9 @@ func (s *Store) RecordCheck(ctx context.Context, run string, now time.Time, e ap
 	return err
 }
 
-// AcquireRun takes the lease of the link checker, which limits all replicas together to one run at a
-// time, until the given time. ok is false if another run holds it at now. The clocks of the callers
-// must differ by less than the length of the lease.
+// AcquireRun takes the lease of the link checker, which limits all replicas together to one run at
+// a time, until the given time. ok is false if another run holds it at now. The clocks of the
+// callers must differ by less than the length of the lease.
 func (s *Store) AcquireRun(ctx context.Context, run string, now, until time.Time) (ok bool, err error) {
 	done := s.db.WithContext(ctx).Exec("UPDATE link_run SET run = ?, held_until = ? WHERE id = 1 AND held_until <= ?",
 		run, database.Micros(until), database.Micros(now))

@@ -45,8 +45,8 @@ type Cosignature struct {
 // TableName is the table of cosignatures.
 func (Cosignature) TableName() string { return "log_cosignatures" }
 
-// NewestCheckpoint returns the newest checkpoint of an origin, or of all if it is empty, with a size
-// below below. Its size is 0 if there is none.
+// NewestCheckpoint returns the newest checkpoint of an origin, or of all if it is empty, with a
+// size below below. Its size is 0 if there is none.
 func (s *Store) NewestCheckpoint(ctx context.Context, origin string, below int64) (Checkpoint, error) {
 	return newest(s.db.WithContext(ctx).Where("(origin = ? OR ? = '') AND size < ?", origin, origin, below))
 }
@@ -58,8 +58,8 @@ func newest(db *gorm.DB) (c Checkpoint, err error) {
 	return c, database.Outage(err)
 }
 
-// PublishedCheckpoint returns the newest checkpoint of an origin that was made before unseen or has a
-// number of cosignatures of the witnesses. Its size is 0 if there is none. A size other than 0
+// PublishedCheckpoint returns the newest checkpoint of an origin that was made before unseen or has
+// a number of cosignatures of the witnesses. Its size is 0 if there is none. A size other than 0
 // selects the checkpoint of that size.
 func (s *Store) PublishedCheckpoint(
 	ctx context.Context, origin string, size int64, witnesses []string, threshold int, unseen time.Time,
@@ -76,16 +76,16 @@ func (s *Store) PublishedCheckpoint(
 	return newest(db)
 }
 
-// Checkpoints returns up to limit checkpoints of all origins with a size above after and up to upTo,
-// ordered by size. A limit of -1 is none.
+// Checkpoints returns up to limit checkpoints of all origins with a size above after and up to
+// upTo, ordered by size. A limit of -1 is none.
 func (s *Store) Checkpoints(ctx context.Context, after, upTo int64, limit int) (all []Checkpoint, err error) {
 	err = s.db.WithContext(ctx).Where("size > ? AND size <= ?", after, upTo).Order("size, made_at").Limit(limit).
 		Find(&all).Error
 	return all, database.Outage(err)
 }
 
-// SaveCheckpoint saves a checkpoint with the tiles that grew, and their hashes. It saves nothing and
-// returns false if the origin has one of the size.
+// SaveCheckpoint saves a checkpoint with the tiles that grew, and their hashes. It saves nothing
+// and returns false if the origin has one of the size.
 func (s *Store) SaveCheckpoint(ctx context.Context, c Checkpoint, tiles []tlog.Tile, hashes [][]byte) (saved bool,
 	err error) {
 	rows := make([]tileRow, len(tiles))
@@ -163,8 +163,8 @@ func (s *Store) Cosignatures(ctx context.Context, origin string, size int64) (al
 	return all, database.Outage(err)
 }
 
-// LastCosigned returns the size of the newest checkpoint of an origin that a witness has cosigned, 0
-// if there is none.
+// LastCosigned returns the size of the newest checkpoint of an origin that a witness has cosigned,
+// 0 if there is none.
 func (s *Store) LastCosigned(ctx context.Context, origin, witness string) (size int64, err error) {
 	err = s.db.WithContext(ctx).Raw("SELECT coalesce(max(size), 0) FROM log_cosignatures WHERE origin = ? AND witness = ?",
 		origin, witness).Scan(&size).Error

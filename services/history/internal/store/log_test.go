@@ -224,8 +224,8 @@ func TestWitnessThatIsDownDelaysNothingForLong(t *testing.T) {
 	})
 }
 
-// A log that was set back and continued, or that a leaked key has signed elsewhere, is rejected, and
-// shown the checkpoint that proves it, also if its signature is valid. The service then stops.
+// A log that was set back and continued, or that a leaked key has signed elsewhere, is rejected,
+// and shown the checkpoint that proves it, also if its signature is valid. The service then stops.
 func TestWitnessProvesALoss(t *testing.T) {
 	for name, continued := range map[string]int{"below": 1, "of the same size": 3, "beside": 5} {
 		t.Run(name, func(t *testing.T) {

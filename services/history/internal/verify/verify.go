@@ -64,10 +64,10 @@ type Saved struct {
 	Note string // the signed text
 }
 
-// Run verifies a snapshot of the history with the trusted keys, saved checkpoints, and findings about
-// what others have seen and the store is known to lack. It reads every event twice, once for its
-// summary, and keeps neither events nor listings in memory. It returns an error only if the store
-// does.
+// Run verifies a snapshot of the history with the trusted keys, saved checkpoints, and findings
+// about what others have seen and the store is known to lack. It reads every event twice, once for
+// its summary, and keeps neither events nor listings in memory. It returns an error only if the
+// store does.
 func Run(ctx context.Context, s *store.Store, keys checkpoint.Keys, saved []Saved, lost []Finding) (Report, error) {
 	v := &verifier{Store: s, keys: keys, next: 1, tileAt: -1, unmatched: -1, report: Report{Findings: []Finding{}}}
 	for _, f := range lost {
@@ -136,7 +136,8 @@ func (v *verifier) findNewest(ctx context.Context) error {
 	}
 }
 
-// ReadTiles implements torchwood.TileReader. It remembers an error that does not come from the tiles.
+// ReadTiles implements torchwood.TileReader. It remembers an error that does not come from the
+// tiles.
 func (v *verifier) ReadTiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error) {
 	hashes, err := v.Store.ReadTiles(ctx, tiles)
 	if err != nil && !errors.Is(err, store.ErrNoTile) {

@@ -41,7 +41,8 @@ func (r *leaseRow) lease() *api.Lease {
 	if r == nil || r.Holder == "" {
 		return nil
 	}
-	return &api.Lease{Holder: r.Holder, TakenAt: database.FromMicros(r.TakenAt), ExpiresAt: database.FromMicros(r.ExpiresAt)}
+	return &api.Lease{Holder: r.Holder, TakenAt: database.FromMicros(r.TakenAt),
+		ExpiresAt: database.FromMicros(r.ExpiresAt)}
 }
 
 type draftRow struct {

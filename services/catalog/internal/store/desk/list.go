@@ -69,8 +69,8 @@ func (s *Store) List(ctx context.Context, f listing.Filter, after string, limit 
 			Status: statusAt(r.Status, r.DueAt, now), ApplicationStatus: r.ApplicationStatus,
 			UpdatedAt: database.FromMicros(r.UpdatedAt), PublishedAt: store.FromMicros(r.PublishedAt), Lease: r.Lease.lease(),
 		}
-		if r.LastCheckedAt != nil {
-			l.LastCheckedAt = new(database.FromMicros(min(*r.LastCheckedAt, now))) // the clock of the recording host may be ahead
+		if r.LastCheckedAt != nil { // by a host whose clock may be ahead
+			l.LastCheckedAt = new(database.FromMicros(min(*r.LastCheckedAt, now)))
 		}
 		if r.Visibility == "published" && r.DueAt > 0 {
 			l.DueAt = new(database.FromMicros(r.DueAt))

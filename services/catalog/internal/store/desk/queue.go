@@ -198,8 +198,8 @@ func queueRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now tim
 
 func (r queueRow) record(now time.Time) (api.QueueRecord, error) {
 	due, err := r.due(now)
-	record := api.QueueRecord{Host: r.Host, Draft: r.Draft, Quotes: r.Rank.Quotes(), DueRecord: due, Lease: r.Lease.lease(),
-		Skip: r.Skip.skip()}
+	record := api.QueueRecord{Host: r.Host, Draft: r.Draft, Quotes: r.Rank.Quotes(), DueRecord: due,
+		Lease: r.Lease.lease(), Skip: r.Skip.skip()}
 	// A record in doubt is not due because it will turn stale.
 	record.Reasons = slices.DeleteFunc(record.Reasons, func(d api.DueReason) bool {
 		return d.Why == api.DueStale && d.At.After(now) && r.Status != api.Verified
