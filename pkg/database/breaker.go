@@ -41,7 +41,7 @@ func NewBreaker(limit time.Duration) *Breaker {
 		gobreaker.Settings{
 			Timeout:      probeAfter,
 			ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= tripAfter },
-			IsSuccessful: func(err error) bool { return !errors.Is(err, errNoResponse) }, // others return soon enough
+			IsSuccessful: func(err error) bool { return !errors.Is(err, errNoResponse) },   // others return soon enough
 			IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) }, // the client disconnected
 		})}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
@@ -84,7 +85,7 @@ func start(r *service.Runtime, cfg Config) error {
 	engine := web.New(problems)
 	httpapi.API{
 		Store: events, Log: log, CatchUp: copied.CatchUp, PublicURL: cfg.PublicURL, Now: r.Now,
-		RequireQuotes: cfg.RequireQuotes, ReadNow: cfg.ReadNow,
+		Query: database.NewBreaker(0).Run, RequireQuotes: cfg.RequireQuotes, ReadNow: cfg.ReadNow,
 		Summaries: summaries(guard, events),
 	}.Routes(engine, problems, &r.Ready)
 	access := peer.NewAccess(peer.History, cfg.Callers, problems)

@@ -193,13 +193,16 @@ func TestRejectedMails(t *testing.T) {
 		"content, for good":     {"data", unknown, true},
 		"policy on the content": {"data", policy, false},
 		"login, for now":        {"login", busy, false},
+		"connection lost":       {"data", testkit.ErrLost, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := start(t, testkit.SMTPKind{}, withLogin)
 			o.server.Reject(c.step, c.with)
 			require.Equal(t, c.step == "login", o.courier.Check(t.Context()) != nil)
 			o.deliver()
-			require.Contains(t, o.log.String(), fmt.Sprintf("rejected with %d", c.with.Code))
+			if c.with != testkit.ErrLost {
+				require.Contains(t, o.log.String(), fmt.Sprintf("rejected with %d", c.with.Code))
+			}
 			require.Equal(t, c.final, o.gone())
 			if c.final {
 				require.Contains(t, o.log.String(), "mail given up")

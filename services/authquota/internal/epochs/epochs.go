@@ -64,10 +64,6 @@ const (
 	publishLimit = 2 * time.Second
 )
 
-// Unknown is the claim of a database that did not run for a while, and whose mark is not
-// remembered.
-const Unknown = "unknown"
-
 // Poll compares the database with the marks in Redis, of this package and of the gateways, and
 // publishes what is missing there. Call it at the start and every second.
 func (e *Epochs) Poll(ctx context.Context) error { return e.poll(ctx, 1) }
@@ -127,7 +123,7 @@ func (e *Epochs) absence(ctx context.Context) error {
 	if err != nil || alive == 0 || e.DB.Now().Sub(database.FromMicros(alive)) <= maxAbsence {
 		return database.Outage(err)
 	}
-	return e.Claim(ctx, Unknown)
+	return e.Claim(ctx, "unknown")
 }
 
 // Alive records that a process is running. Call it every minute. It does nothing before the first

@@ -3,6 +3,7 @@ package testkit
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"log"
 	"net"
@@ -80,6 +81,9 @@ func StartSMTP(t testing.TB, kind SMTPKind) *SMTPServer {
 	return m
 }
 
+// ErrLost as the reply to the data closes the connection.
+var ErrLost = &smtp.SMTPError{Message: "lost"}
+
 // Reject makes the server reply to a step with an error; nil ends that.
 func (m *SMTPServer) Reject(step string, with *smtp.SMTPError) {
 	m.mu.Lock()
@@ -153,6 +157,9 @@ func (s *smtpSession) Data(r io.Reader) error {
 		return err
 	}
 	if err := s.server.reply("data"); err != nil {
+		if errors.Is(err, ErrLost) {
+			_ = s.conn.Close()
+		}
 		return err
 	}
 	s.Raw = string(raw)

@@ -99,18 +99,17 @@ func (l Log) submit(ctx context.Context, w Witness, c Checkpoint) error {
 	if err == nil && signature == "" && seen <= c.N { // another size than the store knows: its reply was lost
 		signature, seen, err = l.add(ctx, w, c, seen)
 	}
-	if err == nil && signature == "" {
+	switch {
+	case err == nil && signature == "":
 		newest, err := l.newest(ctx, c.Origin)
 		if err != nil || newest.N >= seen { // another replica has signed and submitted a newer one
 			return err
 		}
 		err = fmt.Errorf("%w: it has seen %d events, the log has %d", errConflict, seen, newest.N)
 		return l.rejected(ctx, w, c, err)
-	}
-	if errors.Is(err, errConflict) {
+	case errors.Is(err, errConflict):
 		return l.rejected(ctx, w, c, err)
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	return l.Store.SaveCosignature(ctx, store.Cosignature{Origin: c.Origin, Size: c.N, Witness: w.Name(),

@@ -11,7 +11,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
@@ -33,7 +32,8 @@ type API struct {
 
 	RequireQuotes bool // for each known fact of a verified review that arrives alone
 
-	queries *database.Breaker
+	// Query runs a query for a consumer or a person, with the limits of database.Breaker.
+	Query func(ctx context.Context, query func(context.Context) error) error
 }
 
 // FeedPath is the path of the feed of summaries.
@@ -50,7 +50,6 @@ type call struct {
 
 // Routes registers all routes on engine. peer.Rules has the services that may call them.
 func (a API) Routes(engine *gin.Engine, errors problem.Writer, ready http.Handler) {
-	a.queries = database.NewBreaker(0)
 	none := []string{} // parameters
 	// route serves the response of handle as JSON, or a web.Reply. Without names it ignores the query.
 	route := func(methods, path string, handle func(call) (any, error), names ...string) {

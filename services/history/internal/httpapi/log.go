@@ -44,7 +44,7 @@ type logDocument struct {
 func (a API) logInfo(c call) (any, error) {
 	var d logDocument
 	var part string
-	err := a.queries.Run(c.ctx, func(ctx context.Context) (err error) {
+	err := a.Query(c.ctx, func(ctx context.Context) (err error) {
 		d.Origin, part, _, err = a.Log.Origin(ctx)
 		return err
 	})
@@ -78,7 +78,7 @@ func partOf(c call) string {
 }
 
 func (a API) published(ctx context.Context, size int64) (c checkpoint.Checkpoint, part string, err error) {
-	err = a.queries.Run(ctx, func(ctx context.Context) (err error) {
+	err = a.Query(ctx, func(ctx context.Context) (err error) {
 		var origin string
 		if origin, part, _, err = a.Log.Origin(ctx); err == nil {
 			c, err = a.Log.Published(ctx, origin, size)
@@ -110,7 +110,7 @@ func (a API) logTile(c call) (any, error) {
 		return nil, noTile
 	}
 	var data [][]byte
-	err = a.queries.Run(c.ctx, func(ctx context.Context) (err error) {
+	err = a.Query(c.ctx, func(ctx context.Context) (err error) {
 		data, err = a.Store.ReadTiles(ctx, []tlog.Tile{t})
 		return err
 	})
@@ -133,7 +133,7 @@ func (a API) logProof(c call) (any, error) {
 		return nil, err
 	}
 	var proof []byte
-	err = a.queries.Run(c.ctx, func(ctx context.Context) error {
+	err = a.Query(c.ctx, func(ctx context.Context) error {
 		r, found, err := a.Store.PublicRecord(ctx, c.id)
 		if err == nil && !found {
 			err = noEvent

@@ -38,7 +38,7 @@ func (a API) history(c call) (any, error) {
 		return nil, notFound
 	}
 	var events event.Page
-	if err := a.queries.Run(c.ctx, func(ctx context.Context) error {
+	if err := a.Query(c.ctx, func(ctx context.Context) error {
 		var published bool
 		events, published, err = a.Store.History(ctx, c.id, page.Offset(), page.Limit)
 		if err == nil && !published {
@@ -68,7 +68,7 @@ func (a API) history(c call) (any, error) {
 
 func (a API) latest(c call) (any, error) {
 	var page event.Page
-	err := a.queries.Run(c.ctx, func(ctx context.Context) (err error) {
+	err := a.Query(c.ctx, func(ctx context.Context) (err error) {
 		page, _, err = a.Store.History(ctx, c.id, 0, api.PermalinkEvents)
 		return err
 	})

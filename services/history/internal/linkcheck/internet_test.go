@@ -37,7 +37,7 @@ type internet struct {
 	t          testing.TB
 	rules      string                                                            // robots.txt of every host; empty: 404
 	respond    func(r *http.Request) (status int, header http.Header, err error) // to others; nil: always 200
-	unresolved func(host string) bool                                            // whose name cannot be resolved; nil: none
+	unresolved func(host string) bool                                            // that has no address; nil: none
 	latency    func(r *http.Request) time.Duration                               // nil: up to a second
 
 	mu       sync.Mutex

@@ -126,7 +126,8 @@ func (p *Processor) Portal(ctx context.Context, customer, returnURL string) (url
 // Subscription returns the state of a subscription, with its refund and dispute. As at Stripe, a
 // deleted customer no longer names its account.
 func (p *Processor) Subscription(ctx context.Context, id string) (subscription.State, error) {
-	state, err := call(p, "Subscription", id, func() (subscription.State, error) { return p.Sandbox.Subscription(ctx, id) })
+	state, err := call(p, "Subscription", id,
+		func() (subscription.State, error) { return p.Sandbox.Subscription(ctx, id) })
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if state.Paid != nil {
