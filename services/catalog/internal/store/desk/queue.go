@@ -244,16 +244,21 @@ func rankRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time
 			"," + api.DueStale + ","}
 	}
 	q = q.Where(end, values...)
+	// Subqueries: conditions on the columns of a LEFT JOIN mislead Postgres about the number of rows,
+	// so that it sorts the whole queue.
+	const skipped = "EXISTS (SELECT 1 FROM skips WHERE skips.listing_id = i.listing_id AND skips.ends_at > ?)"
 	if f.Skipped {
-		q = q.Where("s.actor IS NOT NULL")
+		q = q.Where(skipped, us)
 	} else {
-		q = q.Where("s.actor IS NULL")
+		q = q.Where("NOT "+skipped, us)
 	}
 	if f.Available {
-		q = q.Where("l.holder IS NULL OR l.holder = ?", f.Operator)
+		q = q.Where("NOT EXISTS (SELECT 1 FROM leases o WHERE o.listing_id = i.listing_id AND o.expires_at > ? AND "+
+			"o.holder <> ?)", us, f.Operator)
 	}
 	if f.Holder != "" {
-		q = q.Where("l.holder = ?", f.Holder)
+		q = q.Where("i.listing_id IN (SELECT h.listing_id FROM leases h WHERE h.holder = ? AND h.expires_at > ?)",
+			f.Holder, us)
 	}
 	if f.Why != "" {
 		q = q.Where("i.whys LIKE ?", "%,"+f.Why+",%")
