@@ -83,10 +83,7 @@ func seriesOf(family *dto.MetricFamily) []string {
 // label identifies a caller.
 func TestWhatOperatorsWatch(t *testing.T) {
 	t.Parallel()
-	s := newStackOn(t, parts{billing: true}, "OPPORTUNITY_HISTORY_SIGNING_KEY="+strings.Repeat("0a", 32),
-		"OPPORTUNITY_BILLING_PROCESSOR=stripe", "OPPORTUNITY_STRIPE_API_BASE=http://"+storetest.FreeAddress(t), // unreachable
-		"OPPORTUNITY_STRIPE_API_KEY=sk_test_0123456789abcdef",
-		"OPPORTUNITY_STRIPE_WEBHOOK_SECRETS=whsec_0123456789abcdef", "OPPORTUNITY_STRIPE_PRICE=price_0123456789")
+	s := newStack(t, "OPPORTUNITY_HISTORY_SIGNING_KEY="+strings.Repeat("0a", 32))
 	s.bill(t)
 	initial := s.scrape(t)
 	s.verb(t, "", "sample")
@@ -187,11 +184,23 @@ func watched(t *testing.T) map[*parser.VectorSelector]string {
 	return found
 }
 
-// bill waits until billing has called the payment processor, and sends it a webhook event without a
-// valid signature.
+// bill starts billing for the stack, with an unreachable payment processor, and sends it a webhook
+// event without a valid signature.
 func (s *stack) bill(t *testing.T) {
 	t.Helper()
-	resp, err := http.Post("http://"+s.addresses["billing"]+"/billing/stripe/webhook", "application/json", strings.NewReader("{}")) //nolint:noctx // ends with the test
+	address, operations := storetest.FreeAddress(t), storetest.FreeAddress(t)
+	env := append(slices.Concat(s.settings["history"], tokens("billing", first, first)),
+		"OPPORTUNITY_DATABASE_URL="+storetest.Postgres(t), "OPPORTUNITY_DATABASE_ALLOW_OWNER=true",
+		"OPPORTUNITY_LISTEN="+address, "OPPORTUNITY_OPERATIONS_LISTEN="+operations,
+		"OPPORTUNITY_STRIPE_API_KEY=sk_test_0123456789abcdef",
+		"OPPORTUNITY_STRIPE_WEBHOOK_SECRETS=whsec_0123456789abcdef", "OPPORTUNITY_STRIPE_PRICE=price_0123456789",
+		"OPPORTUNITY_STRIPE_API_BASE=http://"+storetest.FreeAddress(t))
+	_, errs, code := run(t, env, "", program(t, "billing"), "migrate")
+	require.Zero(t, code, "billing migrate: %s", errs)
+	process := start(t, env, program(t, "billing"), "serve")
+	ready(t, "http://"+operations+"/livez", process)
+	s.operations = append(s.operations, "http://"+operations)
+	resp, err := http.Post("http://"+address+"/billing/stripe/webhook", "application/json", strings.NewReader("{}")) //nolint:noctx // ends with the test
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusBadRequest, resp.StatusCode)
