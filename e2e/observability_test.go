@@ -83,7 +83,10 @@ func seriesOf(family *dto.MetricFamily) []string {
 // label identifies a caller.
 func TestWhatOperatorsWatch(t *testing.T) {
 	t.Parallel()
-	s := newStack(t, "OPPORTUNITY_HISTORY_SIGNING_KEY="+strings.Repeat("0a", 32))
+	s := newStackOn(t, parts{billing: true}, "OPPORTUNITY_HISTORY_SIGNING_KEY="+strings.Repeat("0a", 32),
+		"OPPORTUNITY_BILLING_PROCESSOR=stripe", "OPPORTUNITY_STRIPE_API_BASE=http://"+storetest.FreeAddress(t), // unreachable
+		"OPPORTUNITY_STRIPE_API_KEY=sk_test_0123456789abcdef",
+		"OPPORTUNITY_STRIPE_WEBHOOK_SECRETS=whsec_0123456789abcdef", "OPPORTUNITY_STRIPE_PRICE=price_0123456789")
 	s.bill(t)
 	initial := s.scrape(t)
 	s.verb(t, "", "sample")
@@ -184,23 +187,11 @@ func watched(t *testing.T) map[*parser.VectorSelector]string {
 	return found
 }
 
-// bill starts billing for the stack, with an unreachable payment processor, and sends it a webhook
-// event without a valid signature.
+// bill waits until billing has called the payment processor, and sends it a webhook event without a
+// valid signature.
 func (s *stack) bill(t *testing.T) {
 	t.Helper()
-	address, operations := storetest.FreeAddress(t), storetest.FreeAddress(t)
-	env := append(slices.Concat(s.settings["history"], tokens("billing", first, first)),
-		"OPPORTUNITY_DATABASE_URL="+storetest.Postgres(t), "OPPORTUNITY_DATABASE_ALLOW_OWNER=true",
-		"OPPORTUNITY_LISTEN="+address, "OPPORTUNITY_OPERATIONS_LISTEN="+operations,
-		"OPPORTUNITY_STRIPE_API_KEY=sk_test_0123456789abcdef",
-		"OPPORTUNITY_STRIPE_WEBHOOK_SECRETS=whsec_0123456789abcdef", "OPPORTUNITY_STRIPE_PRICE=price_0123456789",
-		"OPPORTUNITY_STRIPE_API_BASE=http://"+storetest.FreeAddress(t))
-	_, errs, code := run(t, env, "", program(t, "billing"), "migrate")
-	require.Zero(t, code, "billing migrate: %s", errs)
-	process := start(t, env, program(t, "billing"), "serve")
-	ready(t, "http://"+operations+"/livez", process)
-	s.operations = append(s.operations, "http://"+operations)
-	resp, err := http.Post("http://"+address+"/billing/stripe/webhook", "application/json", strings.NewReader("{}")) //nolint:noctx // ends with the test
+	resp, err := http.Post("http://"+s.addresses["billing"]+"/billing/stripe/webhook", "application/json", strings.NewReader("{}")) //nolint:noctx // ends with the test
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusBadRequest, resp.StatusCode)
@@ -212,21 +203,13 @@ func (s *stack) bill(t *testing.T) {
 // visit sends requests with one key: some succeed, some fail.
 func (s *stack) visit(t *testing.T, key issued) {
 	t.Helper()
-	for i := range s.gateways {
+	for _, gateway := range s.gateways {
 		for path, status := range map[string]int{
 			listPath: 200, "/api/jobs": 200, listPath + "/no-such-name": 404,
 			listPath + "?no-such-name=1":       400,
 			listPath + "/no-such-name/history": 404, "/no-such-name": 404, "/docs": 200, "/account/no-such-name": 404,
 		} {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.rotate(i)+path, nil)
-			require.NoError(t, err)
-			req.Header.Set("Authorization", "Bearer "+key.Key)
-			resp, err := client.Do(req)
-			require.NoError(t, err)
-			_, err = io.Copy(io.Discard, resp.Body) // a client that reads nothing counts as disconnected
-			require.NoError(t, err)
-			require.NoError(t, resp.Body.Close())
-			require.Equal(t, status, resp.StatusCode, path)
+			require.Equal(t, status, get(t, gateway, key.Key, path).StatusCode, path)
 		}
 	}
 }

@@ -144,6 +144,7 @@ func newAssembly(t testing.TB, at parts, services, settings []string) *assembly 
 		"OPPORTUNITY_ENCRYPTION_KEYS=ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100",
 		"OPPORTUNITY_SMTP_URL=file://" + t.TempDir(),
 		"OPPORTUNITY_MAIL_FROM=no-reply@api.example",
+		"OPPORTUNITY_BILLING_PROCESSOR=sandbox",
 	}, settings...)
 	return a
 }
@@ -204,7 +205,7 @@ func (a *assembly) serve(name, address string, more ...string) {
 		"OPPORTUNITY_AUTHQUOTA_URL=http://" + to("authquota"),
 	}, more)
 	if a.at.billing {
-		env = append(env, "OPPORTUNITY_BILLING_URL=http://"+to("billing"), "OPPORTUNITY_BILLING_PROCESSOR=sandbox")
+		env = append(env, "OPPORTUNITY_BILLING_URL=http://"+to("billing"))
 	}
 	a.settings[name], a.operations = env, append(a.operations, "http://"+operations)
 	a.processes = append(a.processes, start(a.t, env, a.program(a.t, name), "serve"))

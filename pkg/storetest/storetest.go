@@ -268,3 +268,28 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	require.Eventually(t, ok, 2*time.Minute, 5*time.Millisecond, what)
 }
+
+// Must returns a function that returns the value of a call and fails the test if the call failed:
+//
+//	session := storetest.Must(store.Session(ctx, secret))(t)
+func Must[T any](value T, err error) func(t require.TestingT) T {
+	return func(t require.TestingT) T {
+		require.NoError(t, err)
+		return value
+	}
+}
+
+// Err returns the error of a call whose value does not matter.
+func Err[T any](_ T, err error) error { return err }
+
+// Together calls do n times concurrently and returns the errors, in the order of the calls. require
+// may end only the goroutine of a test, so do returns its errors.
+func Together(n int, do func(i int) error) []error {
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range errs {
+		all.Go(func() { errs[i] = do(i) })
+	}
+	all.Wait()
+	return errs
+}

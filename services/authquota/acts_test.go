@@ -74,86 +74,82 @@ func TestChangesAreSavedDuringRedisOutage(t *testing.T) {
 
 // A service that ends between a change and its delivery leaves the delivery to the next one.
 func TestPendingEpochIncrementsAreDeliveredAfterRestart(t *testing.T) {
-	onStores(t, func(t *testing.T, s *sitekit.Stores) {
-		svc := s.Serve(t)
-		key := svc.Issue("")
-		before := svc.Principal(key.Key)
-		s.Stop()
-		svc.Revoke(key.ID).RequireError(problem.ServiceUnavailable)
-		svc.Stop()
-		s.Start()
-		svc = s.Serve(t)
-		storetest.Eventually(t, "delivered", func() bool {
-			epoch, err := s.Client().HGet(t.Context(), counter.Epochs, key.Account).Int64()
-			return err == nil && epoch > before.Epoch
-		})
-		require.NotNil(t, svc.Principal(key.Key).RevokedAt)
+	s := onStores(t)
+	svc := s.Serve(t)
+	key := svc.Issue("")
+	before := svc.Principal(key.Key)
+	s.Stop()
+	svc.Revoke(key.ID).RequireError(problem.ServiceUnavailable)
+	svc.Stop()
+	s.Start()
+	svc = s.Serve(t)
+	storetest.Eventually(t, "delivered", func() bool {
+		epoch, err := s.Client().HGet(t.Context(), counter.Epochs, key.Account).Int64()
+		return err == nil && epoch > before.Epoch
 	})
+	require.NotNil(t, svc.Principal(key.Key).RevokedAt)
 }
 
 func TestEpochsRecoverAfterFlush(t *testing.T) {
-	onStores(t, func(t *testing.T, s *sitekit.Stores) {
-		svc := s.Serve(t)
-		key := svc.Issue("")
-		before := svc.Principal(key.Key)
-		s.Flush()
-		require.Equal(t, before, svc.Principal(key.Key), "nothing changed")
-		svc.Suspend(key.Account, "x")
-		require.Greater(t, svc.Principal(key.Key).Epoch, before.Epoch)
-		ttl := s.Client().TTL(t.Context(), counter.Epochs).Val()
-		require.InDelta(t, counter.EpochsTTL, ttl, float64(time.Hour))
-	})
+	s := onStores(t)
+	svc := s.Serve(t)
+	key := svc.Issue("")
+	before := svc.Principal(key.Key)
+	s.Flush()
+	require.Equal(t, before, svc.Principal(key.Key), "nothing changed")
+	svc.Suspend(key.Account, "x")
+	require.Greater(t, svc.Principal(key.Key).Epoch, before.Epoch)
+	ttl := s.Client().TTL(t.Context(), counter.Epochs).Val()
+	require.InDelta(t, counter.EpochsTTL, ttl, float64(time.Hour))
 }
 
 // Setting the clock back must not restore an epoch that a gateway may still have cached.
 func TestEpochsIncreaseWhenClockIsSetBack(t *testing.T) {
-	onStores(t, func(t *testing.T, s *sitekit.Stores) {
-		svc := s.Serve(t)
-		key := svc.Issue("")
-		ahead := time.Now().Add(time.Hour).UnixMicro()
-		require.NoError(t, s.Open(t).Exec("UPDATE accounts SET epoch = ?", ahead).Error)
-		require.Equal(t, ahead, svc.Principal(key.Key).Epoch)
-		svc.Revoke(key.ID)
-		require.Greater(t, svc.Principal(key.Key).Epoch, ahead)
-	})
+	s := onStores(t)
+	svc := s.Serve(t)
+	key := svc.Issue("")
+	ahead := time.Now().Add(time.Hour).UnixMicro()
+	require.NoError(t, s.Open(t).Exec("UPDATE accounts SET epoch = ?", ahead).Error)
+	require.Equal(t, ahead, svc.Principal(key.Key).Epoch)
+	svc.Revoke(key.ID)
+	require.Greater(t, svc.Principal(key.Key).Epoch, ahead)
 }
 
 // A response without the change never carries the epoch after it, however changes and lookups
 // interleave.
 func TestStaleResponseNeverCarriesNewEpoch(t *testing.T) {
-	onStores(t, func(t *testing.T, s *sitekit.Stores) {
-		svc := s.Serve(t)
-		key := svc.Issue("")
-		var done atomic.Bool
-		var tiers sync.Map // by epoch
-		var lookups sync.WaitGroup
-		for range 4 {
-			lookups.Go(func() {
-				for !done.Load() {
-					if a := svc.Resolve(key.Key); a.Status != http.StatusServiceUnavailable { // it changed on each attempt
-						p := servicetest.Read[api.Principal](a)
-						if before, seen := tiers.LoadOrStore(p.Epoch, p.Tier); seen && before != p.Tier {
-							t.Errorf("epoch %d with the tiers %s and %s", p.Epoch, before, p.Tier)
-						}
+	s := onStores(t)
+	svc := s.Serve(t)
+	key := svc.Issue("")
+	var done atomic.Bool
+	var tiers sync.Map // by epoch
+	var lookups sync.WaitGroup
+	for range 4 {
+		lookups.Go(func() {
+			for !done.Load() {
+				if a := svc.Resolve(key.Key); a.Status != http.StatusServiceUnavailable { // it changed on each attempt
+					p := servicetest.Read[api.Principal](a)
+					if before, seen := tiers.LoadOrStore(p.Epoch, p.Tier); seen && before != p.Tier {
+						t.Errorf("epoch %d with the tiers %s and %s", p.Epoch, before, p.Tier)
 					}
 				}
-			})
-		}
-		for i := range 30 {
-			to := []api.Tier{api.Developer, api.Free}[i%2]
-			svc.Grant(key.Account, to)
-			// From here on, every gateway that compares epochs looks up the key again and sees the
-			// change.
-			now := svc.Epoch(key.Account)
-			p := svc.Principal(key.Key)
-			require.Equal(t, to, p.Tier)
-			require.GreaterOrEqual(t, p.Epoch, now)
-			before, _ := tiers.LoadOrStore(p.Epoch, to)
-			require.Equal(t, to, before, "a response with the old tier under the new epoch")
-		}
-		done.Store(true)
-		lookups.Wait()
-	})
+			}
+		})
+	}
+	for i := range 30 {
+		to := []api.Tier{api.Developer, api.Free}[i%2]
+		svc.Grant(key.Account, to)
+		// From here on, every gateway that compares epochs looks up the key again and sees the
+		// change.
+		now := svc.Epoch(key.Account)
+		p := svc.Principal(key.Key)
+		require.Equal(t, to, p.Tier)
+		require.GreaterOrEqual(t, p.Epoch, now)
+		before, _ := tiers.LoadOrStore(p.Epoch, to)
+		require.Equal(t, to, before, "a response with the old tier under the new epoch")
+	}
+	done.Store(true)
+	lookups.Wait()
 }
 
 func TestTheServingRoleServes(t *testing.T) {
@@ -179,72 +175,70 @@ const olderKey = "jb-4711-a-key-of-another-form-that-is-long-enough-9x2Q"
 // Keys are in the response that shows them once, and nowhere else: not in other responses, in the
 // log, in the database or in mails.
 func TestKeysAppearOnlyInTheirResponse(t *testing.T) {
-	onStores(t, func(t *testing.T, s *sitekit.Stores) {
-		svc := s.Serve(t)
-		key, test, ours := svc.Issue(""), svc.Issue("", "test", true), svc.Issue("")
-		seen := fmt.Sprint(svc.Principal(key.Key), svc.ListKeys(""), svc.ListAccounts(""))
-		svc.Suspend(key.Account, "x")
-		svc.Revoke(test.ID)
-		for _, invalid := range [][2]string{
-			{"/internal/v1/principals", `{"digests":["` + key.Key + `"]}`},
-			{"/operator/v1/keys?" + key.Key + "=x", ""},
-			{"/operator/v1/keys", `{"useCase":"x","` + key.Key + `":1}`},
-			{"/operator/v1/keys", `{"useCase":"instead of ` + key.Key + `"}`},
-			{"/operator/v1/keys", `{"useCase":"x","account":"` + key.Key + `"}`},
-			{"/operator/v1/keys/" + key.Key + "/revoke", ""},
-			{"/operator/v1/accounts/" + key.Account + "/resume", `{"reason":"` + key.Key + `"}`},
-		} {
-			response := svc.Do(http.MethodPost, invalid[0], invalid[1])
-			require.GreaterOrEqual(t, response.Status, 400, invalid)
-			seen += response.Body
-		}
-		s.Stop()
-		svc.Revoke(key.ID).RequireError(problem.ServiceUnavailable)
-		seen += svc.Metrics()
-		s.Start()
+	s := onStores(t)
+	svc := s.Serve(t)
+	key, test, ours := svc.Issue(""), svc.Issue("", "test", true), svc.Issue("")
+	seen := fmt.Sprint(svc.Principal(key.Key), svc.ListKeys(""), svc.ListAccounts(""))
+	svc.Suspend(key.Account, "x")
+	svc.Revoke(test.ID)
+	for _, invalid := range [][2]string{
+		{"/internal/v1/principals", `{"digests":["` + key.Key + `"]}`},
+		{"/operator/v1/keys?" + key.Key + "=x", ""},
+		{"/operator/v1/keys", `{"useCase":"x","` + key.Key + `":1}`},
+		{"/operator/v1/keys", `{"useCase":"instead of ` + key.Key + `"}`},
+		{"/operator/v1/keys", `{"useCase":"x","account":"` + key.Key + `"}`},
+		{"/operator/v1/keys/" + key.Key + "/revoke", ""},
+		{"/operator/v1/accounts/" + key.Account + "/resume", `{"reason":"` + key.Key + `"}`},
+	} {
+		response := svc.Do(http.MethodPost, invalid[0], invalid[1])
+		require.GreaterOrEqual(t, response.Status, 400, invalid)
+		seen += response.Body
+	}
+	s.Stop()
+	svc.Revoke(key.ID).RequireError(problem.ServiceUnavailable)
+	seen += svc.Metrics()
+	s.Start()
 
-		// a person handles keys on the pages
-		svc.Do(http.MethodPost, "/operator/v1/keys/import", olderLine(olderKey, "expiresAt", time.Now().AddDate(0, 6, 0)))
-		b := svc.SignUp("ada@example.org")
-		collected, id := svc.Obtain(b, "Website", api.TermsVersion)
-		rotated := testkit.NewKey(b.Post("/account/keys/" + id + "/rotate"))
-		b.Post("/account/keys/"+id+"/name", "name", ours.Key).Shows(http.StatusUnprocessableEntity)
-		b.Post("/account/keys/new", "name", "x", "useCase", "instead of "+ours.Key).Shows(http.StatusUnprocessableEntity)
-		for _, key := range []string{ours.Key, olderKey} {
-			seen += b.Post("/account/keys/connect", "key", key+"x").
-				Shows(http.StatusUnprocessableEntity, "This key is unknown").Body
-			b.Post("/account/keys/connect", "key", key).Leads("/account/keys")
-			b.Get("/account/keys?" + key)
-			b.Get("/account/keys/" + key).Shows(http.StatusNotFound)
-		}
-		seen += b.Get("/account/keys").Body + b.Get("/account/keys/"+id).Body
-		s.Mail(t, b.Email, "key-rotated", 1)
-		svc.Stop()
+	// a person handles keys on the pages
+	svc.Do(http.MethodPost, "/operator/v1/keys/import", olderLine(olderKey, "expiresAt", time.Now().AddDate(0, 6, 0)))
+	b := svc.SignUp("ada@example.org")
+	collected, id := svc.Obtain(b, "Website", api.TermsVersion)
+	rotated := testkit.NewKey(b.Post("/account/keys/" + id + "/rotate"))
+	b.Post("/account/keys/"+id+"/name", "name", ours.Key).Shows(http.StatusUnprocessableEntity)
+	b.Post("/account/keys/new", "name", "x", "useCase", "instead of "+ours.Key).Shows(http.StatusUnprocessableEntity)
+	for _, key := range []string{ours.Key, olderKey} {
+		seen += b.Post("/account/keys/connect", "key", key+"x").
+			Shows(http.StatusUnprocessableEntity, "This key is unknown").Body
+		b.Post("/account/keys/connect", "key", key).Leads("/account/keys")
+		b.Get("/account/keys?" + key)
+		b.Get("/account/keys/" + key).Shows(http.StatusNotFound)
+	}
+	seen += b.Get("/account/keys").Body + b.Get("/account/keys/"+id).Body
+	s.Mail(t, b.Email, "key-rotated", 1)
+	svc.Stop()
 
-		places := map[string]string{"responses": seen, "log": svc.Log.String()}
-		for table, rows := range s.Open(t).Dump(t) {
-			places["table "+table] = rows
+	places := map[string]string{"responses": seen, "log": svc.Log.String()}
+	for table, rows := range s.Open(t).Dump(t) {
+		places["table "+table] = rows
+	}
+	for _, m := range s.Mails(t) {
+		raw := storetest.Must(os.ReadFile(m.File))(t)
+		places["mail "+m.Template] = m.Text + string(raw)
+	}
+	require.Contains(t, places["table api_keys"], key.ID)
+	require.Contains(t, places["log"], "/operator/v1/keys/{key}/revoke")
+	secrets := []string{
+		olderKey, string(apikey.OlderOf(olderKey)), string(testkit.Pepper), servicetest.Token(peer.Gateway),
+	}
+	for _, key := range []string{key.Key, test.Key, ours.Key, collected, rotated} {
+		random := key[len("oda_live_") : len(key)-4] // the last four characters are public
+		secrets = append(secrets, random, random[:16])
+	}
+	for _, secret := range secrets {
+		for place, text := range places {
+			require.NotContains(t, text, secret, place)
 		}
-		for _, m := range s.Mails(t) {
-			raw, err := os.ReadFile(m.File)
-			require.NoError(t, err)
-			places["mail "+m.Template] = m.Text + string(raw)
-		}
-		require.Contains(t, places["table api_keys"], key.ID)
-		require.Contains(t, places["log"], "/operator/v1/keys/{key}/revoke")
-		secrets := []string{
-			olderKey, string(apikey.OlderOf(olderKey)), string(testkit.Pepper), servicetest.Token(peer.Gateway),
-		}
-		for _, key := range []string{key.Key, test.Key, ours.Key, collected, rotated} {
-			random := key[len("oda_live_") : len(key)-4] // the last four characters are public
-			secrets = append(secrets, random, random[:16])
-		}
-		for _, secret := range secrets {
-			for place, text := range places {
-				require.NotContains(t, text, secret, place)
-			}
-		}
-	})
+	}
 }
 
 func olderLine(key string, fields ...any) string {

@@ -129,26 +129,26 @@ var (
 	today = counter.DayOf(begin)
 )
 
-// onStores runs a test on the stores for local use, which start faster. What differs between
-// databases is tested beside each store.
-func onStores(t *testing.T, test func(t *testing.T, s *sitekit.Stores)) {
+// onStores returns the stores for local use, which start faster. What differs between databases is
+// tested beside each store.
+func onStores(t *testing.T) *sitekit.Stores {
 	t.Parallel()
-	test(t, sitekit.LocalStores(t))
+	return sitekit.LocalStores(t)
 }
 
-// onProductionStores runs a test on the stores of production. It is for tests of failovers, and of
-// several writers at once, which SQLite lets write one after the other.
-func onProductionStores(t *testing.T, test func(t *testing.T, s *sitekit.Stores)) {
+// onProductionStores returns the stores of production. It is for tests of failovers, and of several
+// writers at once, which SQLite lets write one after the other.
+func onProductionStores(t *testing.T) *sitekit.Stores {
 	t.Parallel()
-	test(t, sitekit.ProductionStores(t))
+	return sitekit.ProductionStores(t)
 }
 
 // onBothStores runs a test on the stores of production and on those for local use. It is for a few
 // tests that together use every part of the service.
 func onBothStores(t *testing.T, test func(t *testing.T, s *sitekit.Stores)) {
 	t.Parallel()
-	t.Run("Postgres and Redis", func(t *testing.T) { onProductionStores(t, test) })
-	t.Run("SQLite and embedded Redis", func(t *testing.T) { onStores(t, test) })
+	t.Run("Postgres and Redis", func(t *testing.T) { test(t, onProductionStores(t)) })
+	t.Run("SQLite and embedded Redis", func(t *testing.T) { test(t, onStores(t)) })
 }
 
 // on makes the service use a clock.

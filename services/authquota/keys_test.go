@@ -68,48 +68,45 @@ func TestAKeyFromIssueToRevocation(t *testing.T) {
 
 // A gateway compares these settings with its own.
 func TestSharedSettings(t *testing.T) {
-	onStores(t, func(t *testing.T, s *sitekit.Stores) {
-		svc := s.Serve(t, func(c *authquota.Config) {
-			c.Tiers, c.OlderKeys, c.TermsVersion = "free=20/200/5", "sk-[a-z]+", "2"
-		})
-		got := servicetest.Read[api.SharedSettings](svc.Do(http.MethodGet, "/internal/v1/settings", nil))
-		require.Equal(t, api.Limits{PerMinute: 20, PerDay: 200, PageSize: 5}, got.Tiers[0].Limits)
-		require.Equal(t, apikey.Fingerprints([][]byte{testkit.Pepper}), got.Peppers)
-		require.Equal(t, []string{"sk-[a-z]+", "2"}, []string{got.OlderKeys, got.TermsVersion})
+	s := onStores(t)
+	svc := s.Serve(t, func(c *authquota.Config) {
+		c.Tiers, c.OlderKeys, c.TermsVersion = "free=20/200/5", "sk-[a-z]+", "2"
 	})
+	got := servicetest.Read[api.SharedSettings](svc.Do(http.MethodGet, "/internal/v1/settings", nil))
+	require.Equal(t, api.Limits{PerMinute: 20, PerDay: 200, PageSize: 5}, got.Tiers[0].Limits)
+	require.Equal(t, apikey.Fingerprints([][]byte{testkit.Pepper}), got.Peppers)
+	require.Equal(t, []string{"sk-[a-z]+", "2"}, []string{got.OlderKeys, got.TermsVersion})
 }
 
 func TestPeppersRotate(t *testing.T) {
-	onStores(t, func(t *testing.T, s *sitekit.Stores) {
-		older, newer := testkit.Pepper, []byte("the pepper that comes after it..")
-		with := func(peppers ...[]byte) func(*authquota.Config) {
-			return func(c *authquota.Config) {
-				c.Peppers = nil
-				for _, p := range peppers {
-					c.Peppers = append(c.Peppers, hex.EncodeToString(p))
-				}
+	s := onStores(t)
+	older, newer := testkit.Pepper, []byte("the pepper that comes after it..")
+	with := func(peppers ...[]byte) func(*authquota.Config) {
+		return func(c *authquota.Config) {
+			c.Peppers = nil
+			for _, p := range peppers {
+				c.Peppers = append(c.Peppers, hex.EncodeToString(p))
 			}
 		}
-		svc := s.Serve(t, with(older))
-		old := svc.Issue("")
-		svc.Stop()
-		svc = s.Serve(t, with(newer, older))
-		fresh := svc.Issue("")
-		for _, key := range []api.IssuedKey{old, fresh} {
-			require.Equal(t, key.ID, svc.Principal(key.Key, newer, older).Key)
-		}
-		svc.Stop()
-		svc = s.Serve(t, with(newer))
-		require.Equal(t, fresh.ID, svc.Principal(fresh.Key, newer).Key, "new keys are stored under the newest")
-		svc.Resolve(old.Key, newer).RequireError("not_found")
-	})
+	}
+	svc := s.Serve(t, with(older))
+	old := svc.Issue("")
+	svc.Stop()
+	svc = s.Serve(t, with(newer, older))
+	fresh := svc.Issue("")
+	for _, key := range []api.IssuedKey{old, fresh} {
+		require.Equal(t, key.ID, svc.Principal(key.Key, newer, older).Key)
+	}
+	svc.Stop()
+	svc = s.Serve(t, with(newer))
+	require.Equal(t, fresh.ID, svc.Principal(fresh.Key, newer).Key, "new keys are stored under the newest")
+	svc.Resolve(old.Key, newer).RequireError("not_found")
 }
 
 func TestAccess(t *testing.T) {
-	onStores(t, func(t *testing.T, s *sitekit.Stores) {
-		svc := s.Serve(t)
-		servicetest.RequireAccess(t, peer.Authquota, svc.URL, svc.Log.String)
-	})
+	s := onStores(t)
+	svc := s.Serve(t)
+	servicetest.RequireAccess(t, peer.Authquota, svc.URL, svc.Log.String)
 }
 
 func importKeys(svc *sitekit.Site, lines ...string) api.ImportReport {
@@ -121,73 +118,71 @@ const olderKey2 = "jb-4712-an-older-key-7y3R"
 
 // That a bad line imports nothing, and that a known key stays unchanged, is tested in package keys.
 func TestOlderKeysAreImportedByHash(t *testing.T) {
-	onStores(t, func(t *testing.T, s *sitekit.Stores) {
-		svc, _ := startAt(t, s, begin)
-		report := importKeys(svc, olderLine(olderKey, "name", "Job board"), "",
-			olderLine(olderKey2, "tier", "free", "sha256", strings.ToUpper(string(apikey.OlderOf(olderKey2)))),
-			olderLine("sk-1234", "prefix", "sk-"))
-		require.Empty(t, cmp.Diff(api.ImportReport{
-			Applied: true, Created: 3, Rejected: []api.RejectedLine{}, Warnings: []string{
-				"the gateway rejects the keys on these lines because their prefix does not fit OPPORTUNITY_OLDER_KEYS: 4",
-			},
-		}, report))
-		p := svc.Principal(olderKey)
-		require.Equal(t, api.Developer, p.Tier)
-		require.Equal(t, time.Date(2027, 6, 1, 0, 0, 0, 0, time.UTC), p.ExpiresAt)
-		require.NotEqual(t, p.Account, svc.Principal(olderKey2).Account, "an account for each")
-		key := svc.ListKeys("?account=" + p.Account)[0]
-		require.Equal(t, []string{"jb-", "9x2Q", "Job board", "an older use"},
-			[]string{key.Prefix, key.LastFour, key.Name, key.UseCase})
-		digests := func(query string) api.KeyDigests {
-			return servicetest.Read[api.KeyDigests](svc.Do(http.MethodGet, "/internal/v1/key-digests"+query, nil))
-		}
-		page := digests("")
-		require.Len(t, page.Digests, 3)
-		require.Contains(t, page.Digests,
-			apikey.OlderOf(olderKey).Digests([][]byte{testkit.Pepper})[0][:api.KeyDigestLength])
-		require.Empty(t, digests(fmt.Sprintf("?after=%d&digest=%s", page.Last.Sequence, page.Last.Digest)).Digests)
-		svc.Stop()
+	s := onStores(t)
+	svc, _ := startAt(t, s, begin)
+	report := importKeys(svc, olderLine(olderKey, "name", "Job board"), "",
+		olderLine(olderKey2, "tier", "free", "sha256", strings.ToUpper(string(apikey.OlderOf(olderKey2)))),
+		olderLine("sk-1234", "prefix", "sk-"))
+	require.Empty(t, cmp.Diff(api.ImportReport{
+		Applied: true, Created: 3, Rejected: []api.RejectedLine{}, Warnings: []string{
+			"the gateway rejects the keys on these lines because their prefix does not fit OPPORTUNITY_OLDER_KEYS: 4",
+		},
+	}, report))
+	p := svc.Principal(olderKey)
+	require.Equal(t, api.Developer, p.Tier)
+	require.Equal(t, time.Date(2027, 6, 1, 0, 0, 0, 0, time.UTC), p.ExpiresAt)
+	require.NotEqual(t, p.Account, svc.Principal(olderKey2).Account, "an account for each")
+	key := svc.ListKeys("?account=" + p.Account)[0]
+	require.Equal(t, []string{"jb-", "9x2Q", "Job board", "an older use"},
+		[]string{key.Prefix, key.LastFour, key.Name, key.UseCase})
+	digests := func(query string) api.KeyDigests {
+		return servicetest.Read[api.KeyDigests](svc.Do(http.MethodGet, "/internal/v1/key-digests"+query, nil))
+	}
+	page := digests("")
+	require.Len(t, page.Digests, 3)
+	require.Contains(t, page.Digests,
+		apikey.OlderOf(olderKey).Digests([][]byte{testkit.Pepper})[0][:api.KeyDigestLength])
+	require.Empty(t, digests(fmt.Sprintf("?after=%d&digest=%s", page.Last.Sequence, page.Last.Digest)).Digests)
+	svc.Stop()
 
-		svc, _ = startAt(t, s, begin, func(c *authquota.Config) { c.OlderKeys = "" })
-		require.Empty(t, importKeys(svc).Warnings, "no keys")
-		require.Equal(t, []string{
-			"the gateway rejects these keys because OPPORTUNITY_OLDER_KEYS is not set: set it to the form of the keys, for the " +
-				"gateway and authquota",
-		}, importKeys(svc, olderLine(olderKey)).Warnings, "also of known keys")
-	})
+	svc, _ = startAt(t, s, begin, func(c *authquota.Config) { c.OlderKeys = "" })
+	require.Empty(t, importKeys(svc).Warnings, "no keys")
+	require.Equal(t, []string{
+		"the gateway rejects these keys because OPPORTUNITY_OLDER_KEYS is not set: set it to the form of the keys, for the " +
+			"gateway and authquota",
+	}, importKeys(svc, olderLine(olderKey)).Warnings, "also of known keys")
 }
 
 func TestAnImportWithABadLineChangesNothing(t *testing.T) {
-	onStores(t, func(t *testing.T, s *sitekit.Stores) {
-		svc, _ := startAt(t, s, begin)
-		report := importKeys(svc,
-			olderLine(olderKey),
-			olderLine(olderKey),
-			olderLine(olderKey2, "sha256", olderKey2, "prefix", "oda_live_", "lastFour", "12345", "tier", "gold", "useCase", " ",
-				"name", strings.Repeat("x", 61)),
-			`{"sha256":`,
-			olderLine(olderKey2, "key", olderKey2),
-			olderLine(olderKey2, "expiresAt", nil),
-		)
-		require.False(t, report.Applied)
-		require.Len(t, report.Rejected, 5)
-		require.Equal(t, api.RejectedLine{Line: 2, Problems: apitest.Problems("sha256: is on line 1 already")},
-			report.Rejected[0])
-		require.Empty(t, cmp.Diff(api.RejectedLine{Line: 3, Problems: apitest.Problems(
-			"sha256: must be the SHA-256 of the key in hexadecimal, 64 characters",
-			"prefix: must not be that of the keys that are issued here",
-			"lastFour: must be the last four characters of the key",
-			"name: must have at most 60 characters",
-			"useCase: must not be empty",
-			"tier: must be one of free, developer, commercial",
-		)}, report.Rejected[1]))
-		require.Equal(t, []api.RejectedLine{
-			{Line: 2, Problems: apitest.Problems("expiresAt: must be in the future, at most 365 days from now")},
-		}, importKeys(svc, olderLine(olderKey), olderLine(olderKey2, "expiresAt", begin.Add(365*24*time.Hour+time.Second))).Rejected)
-		require.Equal(t, []api.RejectedLine{{Line: 1, Problems: apitest.Problems("the file is empty")}},
-			importKeys(svc).Rejected)
-		require.Empty(t, svc.ListAccounts(""))
-	})
+	s := onStores(t)
+	svc, _ := startAt(t, s, begin)
+	report := importKeys(svc,
+		olderLine(olderKey),
+		olderLine(olderKey),
+		olderLine(olderKey2, "sha256", olderKey2, "prefix", "oda_live_", "lastFour", "12345", "tier", "gold", "useCase", " ",
+			"name", strings.Repeat("x", 61)),
+		`{"sha256":`,
+		olderLine(olderKey2, "key", olderKey2),
+		olderLine(olderKey2, "expiresAt", nil),
+	)
+	require.False(t, report.Applied)
+	require.Len(t, report.Rejected, 5)
+	require.Equal(t, api.RejectedLine{Line: 2, Problems: apitest.Problems("sha256: is on line 1 already")},
+		report.Rejected[0])
+	require.Empty(t, cmp.Diff(api.RejectedLine{Line: 3, Problems: apitest.Problems(
+		"sha256: must be the SHA-256 of the key in hexadecimal, 64 characters",
+		"prefix: must not be that of the keys that are issued here",
+		"lastFour: must be the last four characters of the key",
+		"name: must have at most 60 characters",
+		"useCase: must not be empty",
+		"tier: must be one of free, developer, commercial",
+	)}, report.Rejected[1]))
+	require.Equal(t, []api.RejectedLine{
+		{Line: 2, Problems: apitest.Problems("expiresAt: must be in the future, at most 365 days from now")},
+	}, importKeys(svc, olderLine(olderKey), olderLine(olderKey2, "expiresAt", begin.Add(365*24*time.Hour+time.Second))).Rejected)
+	require.Equal(t, []api.RejectedLine{{Line: 1, Problems: apitest.Problems("the file is empty")}},
+		importKeys(svc).Rejected)
+	require.Empty(t, svc.ListAccounts(""))
 }
 
 func TestOlderKeyIsConnectedByItsHolder(t *testing.T) {

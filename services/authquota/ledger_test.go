@@ -34,30 +34,28 @@ func charge(t *testing.T, s *sitekit.Stores, counts map[string]int) {
 // used returns the requests of ann in the ledger.
 func used(t *testing.T, s *sitekit.Stores) int {
 	t.Helper()
-	n, err := keyusage.NewStore(s.Open(t).DB).UsedOn(t.Context(), ann, begin)
-	require.NoError(t, err)
+	n := storetest.Must(keyusage.NewStore(s.Open(t).DB).UsedOn(t.Context(), ann, begin))(t)
 	return n
 }
 
 // The ledger resumes automatically after an outage; meanwhile a metric shows its age.
 func TestLedgerResumesAfterRedisOutage(t *testing.T) {
-	onStores(t, func(t *testing.T, s *sitekit.Stores) {
-		svc, _ := startAt(t, s, begin)
-		logs := func(message string) func() bool {
-			return func() bool { return strings.Contains(svc.Log.String(), `"msg":"`+message+`"`) }
-		}
-		s.Stop()
-		storetest.Eventually(t, "the outage is logged", logs("background loop failing"))
-		s.Start()
-		charge(t, s, map[string]int{ann: 4})
-		storetest.Eventually(t, "copied", func() bool { return used(t, s) == 4 })
-		storetest.Eventually(t, "its end is logged", logs("background loop recovered"))
-		require.Contains(t, svc.Metrics(), "authquota_ledger_lag_seconds")
-		charge(t, s, map[string]int{ann: 42})
-		svc.Stop()
-		s.Flush()
-		require.Equal(t, 42, used(t, s), "the last calls are copied at shutdown")
-	})
+	s := onStores(t)
+	svc, _ := startAt(t, s, begin)
+	logs := func(message string) func() bool {
+		return func() bool { return strings.Contains(svc.Log.String(), `"msg":"`+message+`"`) }
+	}
+	s.Stop()
+	storetest.Eventually(t, "the outage is logged", logs("background loop failing"))
+	s.Start()
+	charge(t, s, map[string]int{ann: 4})
+	storetest.Eventually(t, "copied", func() bool { return used(t, s) == 4 })
+	storetest.Eventually(t, "its end is logged", logs("background loop recovered"))
+	require.Contains(t, svc.Metrics(), "authquota_ledger_lag_seconds")
+	charge(t, s, map[string]int{ann: 42})
+	svc.Stop()
+	s.Flush()
+	require.Equal(t, 42, used(t, s), "the last calls are copied at shutdown")
 }
 
 func TestUsageReportAddsUpAccountsByTheirTierNow(t *testing.T) {
@@ -97,23 +95,22 @@ func TestUsageReportAddsUpAccountsByTheirTierNow(t *testing.T) {
 
 // What each loop does is tested beside its store.
 func TestLoopsSendNoticesAndDeleteExpiredData(t *testing.T) {
-	onStores(t, func(t *testing.T, s *sitekit.Stores) {
-		svc, now := startAt(t, s, begin)
-		b := svc.SignUp("ada@example.org")
-		key := svc.Issue(b.Account)
-		svc.Stop()
-		now.Advance(335 * 24 * time.Hour)
-		svc = s.Serve(t, on(now))
-		notice := s.Mail(t, b.Email, "key-expires", 1)
-		require.Equal(t, "Your key Unnamed key expires within 30 days", notice.Subject)
-		require.Contains(t, notice.Text, key.Key[len(key.Key)-4:])
-		require.Contains(t, notice.Text, account.FormatTime(key.ExpiresAt))
-		svc.Stop()
+	s := onStores(t)
+	svc, now := startAt(t, s, begin)
+	b := svc.SignUp("ada@example.org")
+	key := svc.Issue(b.Account)
+	svc.Stop()
+	now.Advance(335 * 24 * time.Hour)
+	svc = s.Serve(t, on(now))
+	notice := s.Mail(t, b.Email, "key-expires", 1)
+	require.Equal(t, "Your key Unnamed key expires within 30 days", notice.Subject)
+	require.Contains(t, notice.Text, key.Key[len(key.Key)-4:])
+	require.Contains(t, notice.Text, account.FormatTime(key.ExpiresAt))
+	svc.Stop()
 
-		rows := func() map[string]string { return s.Open(t).Dump(t) }
-		require.NotEqual(t, "[]", rows()["devices"])
-		s.Serve(t, on(servicetest.NewClock(begin.Add(401*24*time.Hour))))
-		storetest.Eventually(t, "deleted", func() bool { return rows()["devices"] == "[]" && rows()["sessions"] == "[]" })
-		require.NotEqual(t, "[]", rows()["people"])
-	})
+	rows := func() map[string]string { return s.Open(t).Dump(t) }
+	require.NotEqual(t, "[]", rows()["devices"])
+	s.Serve(t, on(servicetest.NewClock(begin.Add(401*24*time.Hour))))
+	storetest.Eventually(t, "deleted", func() bool { return rows()["devices"] == "[]" && rows()["sessions"] == "[]" })
+	require.NotEqual(t, "[]", rows()["people"])
 }

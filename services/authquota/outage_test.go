@@ -95,90 +95,88 @@ func TestDatabaseOutage(t *testing.T) {
 // An encryption key is rotated in three steps: add the new one in front, restart to seal everything
 // again, remove the old one.
 func TestEncryptionKeysRotate(t *testing.T) {
-	onStores(t, func(t *testing.T, s *sitekit.Stores) {
-		older, newer := s.Config().Encryption[0], strings.Repeat("f0", 32)
-		with := func(keys ...string) func(*authquota.Config) {
-			return func(c *authquota.Config) { c.Encryption = keys }
-		}
-		svc, clock := startAt(t, s, begin, with(older))
-		b := svc.SignUp("ada@example.org")
-		shown := testkit.Seed(b.Get("/account/security/authenticator")) // a second seed, of a set-up in progress
-		for table, rows := range s.Open(t).Dump(t) {
-			require.NotContains(t, rows, b.Seed, table)
-			require.NotContains(t, rows, shown, table)
-		}
-		svc.Stop()
+	s := onStores(t)
+	older, newer := s.Config().Encryption[0], strings.Repeat("f0", 32)
+	with := func(keys ...string) func(*authquota.Config) {
+		return func(c *authquota.Config) { c.Encryption = keys }
+	}
+	svc, clock := startAt(t, s, begin, with(older))
+	b := svc.SignUp("ada@example.org")
+	shown := testkit.Seed(b.Get("/account/security/authenticator")) // a second seed, of a set-up in progress
+	for table, rows := range s.Open(t).Dump(t) {
+		require.NotContains(t, rows, b.Seed, table)
+		require.NotContains(t, rows, shown, table)
+	}
+	svc.Stop()
 
-		svc = s.Serve(t, on(clock), with(newer, older))
-		db := s.Open(t)
-		db.Box = testkit.Box(t, "f0")
-		current, _, err := people.NewStore(db.DB).Session(t.Context(), b.Cookies["__Host-session"])
-		require.NoError(t, err)
-		storetest.Eventually(t, "sealed again at the start", func() bool {
-			factors := people.NewStore(db.DB)
-			seed, err := factors.Seed(t.Context(), b.Account)
-			next, errNext := factors.NewSeed(t.Context(), current)
-			return err == nil && errNext == nil && seed == b.Seed && next.Seed == shown
-		})
-		svc.Stop()
-
-		svc = s.Serve(t, on(clock), with(newer))
-		b = svc.Visit(b)
-		require.Equal(t, shown, testkit.Seed(b.Get("/account/security/authenticator")))
-		clock.Advance(time.Minute)
-		b.Other().SignIn()
-		require.NotContains(t, svc.Log.String(), b.Seed)
+	svc = s.Serve(t, on(clock), with(newer, older))
+	db := s.Open(t)
+	db.Box = testkit.Box(t, "f0")
+	current, _, err := people.NewStore(db.DB).Session(t.Context(), b.Cookies["__Host-session"])
+	require.NoError(t, err)
+	storetest.Eventually(t, "sealed again at the start", func() bool {
+		factors := people.NewStore(db.DB)
+		seed, err := factors.Seed(t.Context(), b.Account)
+		next, errNext := factors.NewSeed(t.Context(), current)
+		return err == nil && errNext == nil && seed == b.Seed && next.Seed == shown
 	})
+	svc.Stop()
+
+	svc = s.Serve(t, on(clock), with(newer))
+	b = svc.Visit(b)
+	require.Equal(t, shown, testkit.Seed(b.Get("/account/security/authenticator")))
+	clock.Advance(time.Minute)
+	b.Other().SignIn()
+	require.NotContains(t, svc.Log.String(), b.Seed)
 }
 
 // The log has no secrets of people, and the database has only hashes and sealed values.
 func TestSecretsAreNotInLogOrDatabase(t *testing.T) {
-	onStores(t, func(t *testing.T, s *sitekit.Stores) {
-		svc, clock := startAt(t, s, begin)
-		b := svc.SignUp("ada@example.org")
-		secrets := []string{testkit.Password, b.Seed, "another-good-phrase-of-words", "a guess that is wrong"}
-		for _, c := range b.Codes {
-			secrets = append(secrets, c, strings.ReplaceAll(c, "-", ""))
+	s := onStores(t)
+	svc, clock := startAt(t, s, begin)
+	b := svc.SignUp("ada@example.org")
+	secrets := []string{testkit.Password, b.Seed, "another-good-phrase-of-words", "a guess that is wrong"}
+	for _, c := range b.Codes {
+		secrets = append(secrets, c, strings.ReplaceAll(c, "-", ""))
+	}
+	clock.Advance(time.Minute)
+	o := b.Other()
+	o.EnterPassword()
+	secrets = append(secrets, o.Cookies["__Host-session"])
+	o.Post("/account/lost-authenticator").Leads("/account/lost-authenticator/sent")
+	o.Post("/account/sign-in/code", "code", o.Codes[0]).Leads("/account")
+	o.Post("/account/sign-in", "email", b.Email, "password", "a guess that is wrong").
+		Shows(http.StatusUnprocessableEntity)
+	o.Post("/account/forgot", "email", b.Email)
+	link := testkit.Links(s.Mail(t, b.Email, "reset-password", 1).Text)[0]
+	o.Get(link + "&next=" + testkit.Password).Shows(http.StatusOK)
+	o.Post("/account/reset", "token", testkit.Token(o.Get(link)), "password", "another-good-phrase-of-words").
+		Leads("/account/sign-in")
+	for _, known := range []*testkit.Person{b, o} {
+		for _, value := range known.Cookies {
+			secrets = append(secrets, value)
 		}
-		clock.Advance(time.Minute)
-		o := b.Other()
-		o.EnterPassword()
-		secrets = append(secrets, o.Cookies["__Host-session"])
-		o.Post("/account/lost-authenticator").Leads("/account/lost-authenticator/sent")
-		o.Post("/account/sign-in/code", "code", o.Codes[0]).Leads("/account")
-		o.Post("/account/sign-in", "email", b.Email, "password", "a guess that is wrong").
-			Shows(http.StatusUnprocessableEntity)
-		o.Post("/account/forgot", "email", b.Email)
-		link := testkit.Links(s.Mail(t, b.Email, "reset-password", 1).Text)[0]
-		o.Get(link + "&next=" + testkit.Password).Shows(http.StatusOK)
-		o.Post("/account/reset", "token", testkit.Token(o.Get(link)), "password", "another-good-phrase-of-words").
-			Leads("/account/sign-in")
-		for _, known := range []*testkit.Person{b, o} {
-			for _, value := range known.Cookies {
-				secrets = append(secrets, value)
+	}
+	for _, m := range s.Mails(t) {
+		for _, l := range testkit.Links(m.Text) {
+			if _, token, ok := strings.Cut(l, "token="); ok {
+				secrets = append(secrets, token)
 			}
 		}
-		for _, m := range s.Mails(t) {
-			for _, l := range testkit.Links(m.Text) {
-				if _, token, ok := strings.Cut(l, "token="); ok {
-					secrets = append(secrets, token)
-				}
-			}
-		}
-		svc.Stop()
+	}
+	svc.Stop()
 
-		places := s.Open(t).Dump(t)
-		require.Contains(t, places["people"], "ada@example.org")
-		require.NotContains(t, places["attempts"], "ada@example.org")
-		places["log"] = svc.Log.String()
-		require.Contains(t, places["log"], "/account/reset")
-		require.NotContains(t, places["log"], "ada@example.org")
-		require.NotContains(t, places["log"], "203.0.113.7")
-		require.Greater(t, len(secrets), 30)
-		for _, secret := range secrets {
-			for place, text := range places {
-				require.NotContains(t, text, secret, place)
-			}
+	places := s.Open(t).Dump(t)
+	require.Contains(t, places["people"], "ada@example.org")
+	require.NotContains(t, places["attempts"], "ada@example.org")
+	places["log"] = svc.Log.String()
+	require.Contains(t, places["log"], "/account/reset")
+	require.NotContains(t, places["log"], "ada@example.org")
+	require.NotContains(t, places["log"], "203.0.113.7")
+	require.Greater(t, len(secrets), 30)
+	for _, secret := range secrets {
+		for place, text := range places {
+			require.NotContains(t, text, secret, place)
 		}
-	})
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/routetest"
 	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
 )
 
 func TestRoutesHaveRules(t *testing.T) {
@@ -19,8 +20,7 @@ func TestRoutesHaveRules(t *testing.T) {
 	cfg, p := Config{PublicURL: servicetest.PublicURL}, &parts{}
 	api, ok := newAPI(cfg, settings{}, p, errors, http.NotFoundHandler()).(*gin.Engine)
 	require.True(t, ok)
-	account, err := newPages(cfg, settings{}, p, errors)
-	require.NoError(t, err)
+	account := storetest.Must(newPages(cfg, settings{}, p, errors))(t)
 	pages, ok := account.Handler().(*gin.Engine)
 	require.True(t, ok)
 	routetest.RequireRules(t, peer.Authquota, append(api.Routes(), pages.Routes()...), ":key") // all begin with key_

@@ -83,8 +83,7 @@ func (r *revoked) requireStopped(svc *sitekit.Site) {
 // newest returns the newest mark in Redis.
 func newest(t *testing.T, s *sitekit.Stores) string {
 	t.Helper()
-	text, err := s.Client().HGet(t.Context(), counter.Epochs, counter.EpochsMark).Result()
-	require.NoError(t, err)
+	text := storetest.Must(s.Client().HGet(t.Context(), counter.Epochs, counter.EpochsMark).Result())(t)
 	return text
 }
 
@@ -108,15 +107,13 @@ func TestRestoredDatabaseServesNothingUntilADecision(t *testing.T) {
 		complete() // point-in-time recovery
 		svc = s.Serve(t)
 		require.NotNil(t, svc.Principal(r.key.Key).RevokedAt)
-		_, err := r.recover(accept)
-		require.ErrorContains(t, err, "nothing to decide")
+		require.ErrorContains(t, storetest.Err(r.recover(accept)), "nothing to decide")
 		svc.Stop()
 
 		r.restore()
 		svc = s.Run(t)
 		r.requireStopped(svc)
-		said, err := r.recover(accept)
-		require.NoError(t, err)
+		said := storetest.Must(r.recover(accept))(t)
 		require.Contains(t, said, "1 accounts may have lost changes")
 		svc.WaitReady()
 		require.NotNil(t, svc.Principal(r.key.Key).RevokedAt)
@@ -127,8 +124,7 @@ func TestRestoredDatabaseServesNothingUntilADecision(t *testing.T) {
 		r.restore() // the generation of the decision is unknown to it
 		svc = s.Run(t)
 		r.requireStopped(svc)
-		_, err = r.recover(current)
-		require.NoError(t, err)
+		storetest.Must(r.recover(current))(t)
 		svc.WaitReady()
 		require.Nil(t, svc.Principal(r.key.Key).RevokedAt, "the operator says that nothing was lost")
 		servicetest.Read[api.ListedKey](svc.Revoke(r.key.ID))
@@ -157,8 +153,7 @@ func TestLaggingReplicaIsNoticedByTheFirstRequest(t *testing.T) {
 	})
 	r.requireStopped(svc)
 	r.Recovered()
-	said, err := r.recover(accept)
-	require.NoError(t, err)
+	said := storetest.Must(r.recover(accept))(t)
 	require.Contains(t, said, "1 accounts may have lost changes")
 	svc.WaitReady()
 	require.NotNil(t, svc.Principal(r.key.Key).RevokedAt)
@@ -167,29 +162,27 @@ func TestLaggingReplicaIsNoticedByTheFirstRequest(t *testing.T) {
 
 // Another process made the revocation: only Redis tells this one about it.
 func TestFailoverIsNoticedByEveryProcess(t *testing.T) {
-	onProductionStores(t, func(t *testing.T, s *sitekit.Stores) {
-		var other *sitekit.Site
-		r, _ := newRevoked(t, s, func() { other = s.Serve(t) })
-		r.restore()
-		storetest.Eventually(t, "the service is connected to the replica", func() bool {
-			other.Resolve(r.key.Key).RequireError("service_unavailable")
-			return strings.Contains(other.Log.String(), "database set back")
-		})
-		r.requireStopped(other)
+	s := onProductionStores(t)
+	var other *sitekit.Site
+	r, _ := newRevoked(t, s, func() { other = s.Serve(t) })
+	r.restore()
+	storetest.Eventually(t, "the service is connected to the replica", func() bool {
+		other.Resolve(r.key.Key).RequireError("service_unavailable")
+		return strings.Contains(other.Log.String(), "database set back")
 	})
+	r.requireStopped(other)
 }
 
 // A repeated revocation is acknowledged only once Redis has the change that made it.
 func TestRevocationIsPublishedBeforeItIsAcknowledged(t *testing.T) {
-	onStores(t, func(t *testing.T, s *sitekit.Stores) {
-		svc := s.Serve(t)
-		key := svc.Issue("")
-		s.Stop()
-		svc.Revoke(key.ID).RequireError("service_unavailable", "The change is saved")
-		s.Start()
-		require.Equal(t, "revoked", servicetest.Read[api.ListedKey](svc.Revoke(key.ID)).Status)
-		require.Regexp(t, `^[0-9a-f]{16}\.3\.`, newest(t, s))
-	})
+	s := onStores(t)
+	svc := s.Serve(t)
+	key := svc.Issue("")
+	s.Stop()
+	svc.Revoke(key.ID).RequireError("service_unavailable", "The change is saved")
+	s.Start()
+	require.Equal(t, "revoked", servicetest.Read[api.ListedKey](svc.Revoke(key.ID)).Status)
+	require.Regexp(t, `^[0-9a-f]{16}\.3\.`, newest(t, s))
 }
 
 // A program with write access to Redis can stop the service with a mark of the right form, and not
@@ -211,8 +204,7 @@ func TestForgedMarks(t *testing.T) {
 		require.NoError(t, s.Client().HSet(t.Context(), counter.Epochs, counter.EpochsMark, "0123456789abcdef.7.x").Err())
 		r := &revoked{Stores: s, t: t, key: key}
 		r.requireStopped(svc)
-		_, err := r.recover(current)
-		require.NoError(t, err)
+		storetest.Must(r.recover(current))(t)
 		svc.WaitReady()
 		require.Equal(t, key.ID, svc.Principal(key.Key).Key)
 		storetest.Eventually(t, "the forged mark is replaced",
@@ -235,8 +227,7 @@ func TestRestoreOfBothStoresIsNoticedByAGateway(t *testing.T) {
 		}
 		present().RequireError("service_unavailable")
 		r.requireStopped(svc)
-		said, err := r.recover(accept)
-		require.NoError(t, err)
+		said := storetest.Must(r.recover(accept))(t)
 		require.Contains(t, said, "2 accounts may have lost changes", "Redis does not know which")
 		svc.WaitReady()
 		require.NotNil(t, svc.Principal(r.key.Key).RevokedAt)
@@ -248,16 +239,15 @@ func TestRestoreOfBothStoresIsNoticedByAGateway(t *testing.T) {
 // Database and Redis are lost together while no process of authquota runs. Gateways have put the
 // mark back into Redis.
 func TestServiceWaitsForTheMarksOfGateways(t *testing.T) {
-	onStores(t, func(t *testing.T, s *sitekit.Stores) {
-		r, svc := newRevoked(t, s)
-		seen := newest(t, s)
-		svc.Stop()
-		r.restore()
-		s.Flush()
-		svc = s.Run(t)
-		require.NoError(t, s.Client().HSet(t.Context(), counter.Marks, peer.Authquota, seen).Err())
-		r.requireStopped(svc)
-	})
+	s := onStores(t)
+	r, svc := newRevoked(t, s)
+	seen := newest(t, s)
+	svc.Stop()
+	r.restore()
+	s.Flush()
+	svc = s.Run(t)
+	require.NoError(t, s.Client().HSet(t.Context(), counter.Marks, peer.Authquota, seen).Err())
+	r.requireStopped(svc)
 }
 
 // No mark is remembered. After eleven minutes without a process, the database may be an old backup.
@@ -282,8 +272,7 @@ func TestColdStart(t *testing.T) {
 		svc = s.Run(t, on(now))
 		r := &revoked{Stores: s, t: t, key: key}
 		r.requireStopped(svc)
-		_, err := r.recover(current)
-		require.NoError(t, err)
+		storetest.Must(r.recover(current))(t)
 		svc.WaitReady()
 		require.Equal(t, key.ID, svc.Principal(key.Key).Key)
 	})
@@ -301,75 +290,73 @@ func number(t *testing.T, s *sitekit.Stores, query string) (n int64) {
 // An operator accepts the loss of what people did since the backup. Nothing that was used up works,
 // and each account is as closed or suspended as before.
 func TestAcceptedLossRevivesNothing(t *testing.T) {
-	onStores(t, func(t *testing.T, s *sitekit.Stores) {
-		svc, now := startAt(t, s, begin)
-		var people []*testkit.Person
-		var keys []api.IssuedKey
-		for i := range 4 {
-			b := svc.SignUp(fmt.Sprintf("person%d@example.org", i))
-			people, keys = append(people, b), append(keys, svc.Issue(b.Account))
+	s := onStores(t)
+	svc, now := startAt(t, s, begin)
+	var people []*testkit.Person
+	var keys []api.IssuedKey
+	for i := range 4 {
+		b := svc.SignUp(fmt.Sprintf("person%d@example.org", i))
+		people, keys = append(people, b), append(keys, svc.Issue(b.Account))
+	}
+	ada, bob, eve, dan := people[0], people[1], people[2], people[3]
+	resetLink := func(n int) string {
+		ada.Other().Post("/account/forgot", "email", ada.Email)
+		return testkit.Links(s.Mail(t, ada.Email, "reset-password", n).Text)[0]
+	}
+	run := func() {
+		svc = s.Run(t, on(now))
+		for i, b := range people {
+			people[i].Browser = svc.Visit(b).Browser
 		}
-		ada, bob, eve, dan := people[0], people[1], people[2], people[3]
-		resetLink := func(n int) string {
-			ada.Other().Post("/account/forgot", "email", ada.Email)
-			return testkit.Links(s.Mail(t, ada.Email, "reset-password", n).Text)[0]
-		}
-		run := func() {
-			svc = s.Run(t, on(now))
-			for i, b := range people {
-				people[i].Browser = svc.Visit(b).Browser
-			}
-		}
-		link := resetLink(1)
-		svc.Stop()
-		restore := storetest.Backup(t, s.Database)
+	}
+	link := resetLink(1)
+	svc.Stop()
+	restore := storetest.Backup(t, s.Database)
 
-		now.Advance(time.Minute)
-		run()
-		svc.WaitReady()
-		session := maps.Clone(ada.Cookies)
-		ada.Post("/account/sign-out").Leads("/account/sign-in")
-		form := ada.Get(link).Shows(http.StatusOK, "Choose a new password")
-		ada.Post("/account/reset", "token", testkit.Token(form), "password", "nineteen-quiet-bicycles").
-			Leads("/account/sign-in")
-		svc.Suspend(bob.Account, "unpaid")
-		eve.Post("/account/security/close", "email", eve.Email).Leads("/account/sign-in")
-		svc.Stop()
-		restore()
+	now.Advance(time.Minute)
+	run()
+	svc.WaitReady()
+	session := maps.Clone(ada.Cookies)
+	ada.Post("/account/sign-out").Leads("/account/sign-in")
+	form := ada.Get(link).Shows(http.StatusOK, "Choose a new password")
+	ada.Post("/account/reset", "token", testkit.Token(form), "password", "nineteen-quiet-bicycles").
+		Leads("/account/sign-in")
+	svc.Suspend(bob.Account, "unpaid")
+	eve.Post("/account/security/close", "email", eve.Email).Leads("/account/sign-in")
+	svc.Stop()
+	restore()
 
-		now.Advance(time.Minute)
-		run()
-		r := &revoked{Stores: s, t: t, key: keys[0]}
-		for _, step := range []string{"INSERT ON generations", "DELETE ON claims", "UPDATE ON accounts",
-			"INSERT ON audit_log"} {
-			r.requireStopped(svc)
-			end := servicetest.Crash(t, s.Database, step)
-			_, err := r.recover(accept)
-			end()
-			require.ErrorContains(t, err, "nothing was decided, run it again", step)
-			svc.Stop()
-			run()
-		}
+	now.Advance(time.Minute)
+	run()
+	r := &revoked{Stores: s, t: t, key: keys[0]}
+	for _, step := range []string{"INSERT ON generations", "DELETE ON claims", "UPDATE ON accounts",
+		"INSERT ON audit_log"} {
 		r.requireStopped(svc)
-		said, err := r.recover(accept)
-		require.NoError(t, err)
-		require.Contains(t, said, "3 accounts may have lost changes")
-		svc.WaitReady()
-		ada.Cookies = session
-		for i, b := range people[:3] {
-			require.NotNil(t, svc.Principal(keys[i].Key).RevokedAt)
-			b.Get("/account").Leads("/account/sign-in") // the session ended
-			b.Other().EnterPassword().Shows(http.StatusUnprocessableEntity)
-		}
-		require.True(t, svc.Principal(keys[1].Key).Suspended)
-		require.NotNil(t, svc.Account(eve.Account).ClosedAt)
-		svc.Visitor().Get(link).Shows(http.StatusGone)
-		for _, query := range []string{"recovery_codes WHERE", "people WHERE totp_confirmed_at IS NOT NULL AND"} {
-			require.Zero(t, number(t, s, "SELECT count(*) FROM "+query+" account_id <> '"+dan.Account+"'"))
-		}
+		end := servicetest.Crash(t, s.Database, step)
+		_, err := r.recover(accept)
+		end()
+		require.ErrorContains(t, err, "nothing was decided, run it again", step)
+		svc.Stop()
+		run()
+	}
+	r.requireStopped(svc)
+	said := storetest.Must(r.recover(accept))(t)
+	require.Contains(t, said, "3 accounts may have lost changes")
+	svc.WaitReady()
+	ada.Cookies = session
+	for i, b := range people[:3] {
+		require.NotNil(t, svc.Principal(keys[i].Key).RevokedAt)
+		b.Get("/account").Leads("/account/sign-in") // the session ended
+		b.Other().EnterPassword().Shows(http.StatusUnprocessableEntity)
+	}
+	require.True(t, svc.Principal(keys[1].Key).Suspended)
+	require.NotNil(t, svc.Account(eve.Account).ClosedAt)
+	svc.Visitor().Get(link).Shows(http.StatusGone)
+	for _, query := range []string{"recovery_codes WHERE", "people WHERE totp_confirmed_at IS NOT NULL AND"} {
+		require.Zero(t, number(t, s, "SELECT count(*) FROM "+query+" account_id <> '"+dan.Account+"'"))
+	}
 
-		require.Nil(t, svc.Principal(keys[3].Key).RevokedAt)
-		dan.Get("/account").Shows(http.StatusOK)
-		ada.Other().Get(resetLink(2)).Shows(http.StatusOK, "Choose a new password")
-	})
+	require.Nil(t, svc.Principal(keys[3].Key).RevokedAt)
+	dan.Get("/account").Shows(http.StatusOK)
+	ada.Other().Get(resetLink(2)).Shows(http.StatusOK, "Choose a new password")
 }

@@ -72,8 +72,7 @@ func (s *instance) requireSetBack() {
 	s.Do(http.MethodPost, "/internal/v1/subscriptions/acc_2/cancel", nil).RequireError("service_unavailable")
 	s.Do(http.MethodPost, "/operator/v1/billing/reconcile", nil).
 		RequireError("service_unavailable", "OpportunityStoreSetBack")
-	_, err := billing.Reconcile(s.t.Context(), s.cfg)
-	require.ErrorIs(s.t, err, setback.ErrSetBack)
+	require.ErrorIs(s.t, storetest.Err(billing.Reconcile(s.t.Context(), s.cfg)), setback.ErrSetBack)
 }
 
 // recover runs Recover.
@@ -125,8 +124,7 @@ func TestRestoredDatabaseIsStoppedUntilItIsRecovered(t *testing.T) {
 		}
 		require.Equal(t, version, s.authquota.entitlement("acc_2").Version, "nothing was pushed")
 
-		said, err := s.recover()
-		require.NoError(t, err)
+		said := storetest.Must(s.recover())(t)
 		require.Contains(t, said, "a generation begins")
 		s.WaitReady()
 		require.Equal(t, api.Refunded, s.waitForPush("acc_1").Trouble)
@@ -145,8 +143,7 @@ func TestRestoredDatabaseIsStoppedUntilItIsRecovered(t *testing.T) {
 		s.authquota.set(func() {
 			require.Equal(t, changed, s.authquota.changed, "events that Stripe sends again change nothing")
 		})
-		_, err = s.recover()
-		require.ErrorContains(t, err, "nothing to decide")
+		require.ErrorContains(t, storetest.Err(s.recover()), "nothing to decide")
 		s.Stop()
 		s.run()
 		s.WaitReady()

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/keys"
@@ -63,8 +64,7 @@ func TestReasonOfASuspensionCanBeStatedLater(t *testing.T) {
 	var a account.Account
 	first := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	suspend := func(reason string) map[string]any {
-		change, err := account.Suspend(reason)
-		require.NoError(t, err)
+		change := storetest.Must(account.Suspend(reason))(t)
 		return change.Apply(&a, first.Add(time.Duration(len(a.SuspendReason))*time.Hour))
 	}
 	require.Equal(t, map[string]any{"reason": api.ReasonNotStated}, suspend(api.ReasonNotStated))
@@ -135,11 +135,9 @@ func TestPaidAtReturnsMostRelevantEntitlement(t *testing.T) {
 }
 
 func TestOverrides(t *testing.T) {
-	unchanged, err := account.ParseTiers("  ")
-	require.NoError(t, err)
+	unchanged := storetest.Must(account.ParseTiers("  "))(t)
 	require.Equal(t, api.DefaultLimits(), unchanged.List())
-	table, err := account.ParseTiers("developer=120/5000/100, free=1/1/1")
-	require.NoError(t, err)
+	table := storetest.Must(account.ParseTiers("developer=120/5000/100, free=1/1/1"))(t)
 	want := api.DefaultLimits()
 	want[0].Limits = api.Limits{PerMinute: 1, PerDay: 1, PageSize: 1}
 	want[1].Limits = api.Limits{PerMinute: 120, PerDay: 5000, PageSize: 100, History: true}
@@ -154,7 +152,6 @@ func TestMistakes(t *testing.T) {
 		"free=10/-1/10": "per day", "free=10/1e3/10": "per day", "free=10/100/101": "page size must be an integer from 1 to 100",
 		"free=10/100/10,free=10/100/10": "free appears twice", "gold=1/1/1,free=x/1/1": "free: per minute",
 	} {
-		_, err := account.ParseTiers(overrides)
-		require.ErrorContains(t, err, words, overrides)
+		require.ErrorContains(t, storetest.Err(account.ParseTiers(overrides)), words, overrides)
 	}
 }

@@ -26,8 +26,7 @@ func TestChangeIsAllOrNothing(t *testing.T) {
 		failure := errors.New("failed at the end")
 		change := func(outcome error) error {
 			return db.Change(t.Context(), func(tx *accountdb.Tx) error {
-				a, err := account.Create(tx, api.BaseTier)
-				require.NoError(t, err)
+				a := storetest.Must(account.Create(tx, api.BaseTier))(t)
 				return errors.Join(
 					tx.Record("ada", "account.create", a.ID, nil),
 					tx.Post(mail.Message{To: "ada@example.org", Template: "password-changed"}), outcome)
@@ -184,8 +183,7 @@ func TestTheAuditLogIsAppendOnly(t *testing.T) {
 				"'', '', '')"
 			statements = append(statements, replace)
 			// a connection that does not ask for recursive_triggers
-			_, err := storetest.Plain(t, url).ExecContext(t.Context(), replace)
-			require.ErrorContains(t, err, "append-only")
+			require.ErrorContains(t, storetest.Err(storetest.Plain(t, url).ExecContext(t.Context(), replace)), "append-only")
 		}
 		for _, statement := range statements {
 			require.ErrorContains(t, db.Exec(statement).Error, "append-only", statement)
@@ -197,8 +195,7 @@ func TestTheAuditLogIsAppendOnly(t *testing.T) {
 func TestTheServingRoleCannotRewriteTheAuditLog(t *testing.T) {
 	admin := storetest.Postgres(t)
 	role, asRole := storetest.Role(t, admin)
-	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
-	require.NoError(t, err)
+	tel := storetest.Must(telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard}))(t)
 	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: admin, ServingRole: role, MaxConnections: 2},
 		tel, accountdb.Migrations))
 	db := testkit.Open(t, asRole, time.Now)

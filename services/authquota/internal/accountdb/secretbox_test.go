@@ -8,14 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 var older, newer = strings.Repeat("0f", 32), strings.Repeat("f0", 32)
 
 func box(t require.TestingT, keys ...string) accountdb.Box {
-	b, err := accountdb.ParseBox(keys)
-	require.NoError(t, err)
+	b := storetest.Must(accountdb.ParseBox(keys))(t)
 	return b
 }
 
@@ -25,14 +25,12 @@ func TestSealedTextOpensOnlyWithItsContext(t *testing.T) {
 		plain := rapid.SliceOf(rapid.Byte()).Draw(t, "plain")
 		context := rapid.String().Draw(t, "context")
 		sealed := b.Seal(plain, context)
-		opened, err := b.Open(sealed, context)
-		require.NoError(t, err)
+		opened := storetest.Must(b.Open(sealed, context))(t)
 		require.Equal(t, string(plain), string(opened))
 		require.True(t, strings.HasPrefix(sealed, b.Prefix()))
 		require.NotEqual(t, sealed, b.Seal(plain, context), "equal secrets look different")
 		other := rapid.String().Filter(func(s string) bool { return s != context }).Draw(t, "other")
-		_, err = b.Open(sealed, other)
-		require.ErrorIs(t, err, accountdb.ErrSealed)
+		require.ErrorIs(t, storetest.Err(b.Open(sealed, other)), accountdb.ErrSealed)
 	})
 }
 
@@ -49,11 +47,9 @@ func TestNoChangedTextOpens(t *testing.T) {
 	}
 	for _, bad := range []string{"", ".", "..", "v1..", sealed + "A", sealed[:len(sealed)-1], " " + sealed, sealed + "\n",
 		sealed + ".x"} {
-		_, err := b.Open(bad, "totp seed acc_1")
-		require.ErrorIs(t, err, accountdb.ErrSealed, bad)
+		require.ErrorIs(t, storetest.Err(b.Open(bad, "totp seed acc_1")), accountdb.ErrSealed, bad)
 	}
-	_, err := accountdb.Box{}.Open(sealed, "totp seed acc_1")
-	require.ErrorIs(t, err, accountdb.ErrSealed)
+	require.ErrorIs(t, storetest.Err(accountdb.Box{}.Open(sealed, "totp seed acc_1")), accountdb.ErrSealed)
 }
 
 func TestFingerprints(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apidoc"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota/internal/testkit"
 	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
@@ -44,9 +45,8 @@ func call(t *testing.T, p testkit.Page) api.ExplorerCall {
 func TestFormHasEveryParameter(t *testing.T) {
 	_, b, _, _ := explorer(t)
 	p := b.Get(listForm+"?country=CA&remote=true&limit=5").
-		Shows(http.StatusOK, "Matches records that are eligible for residents of this country.", "Send request")
-	require.Contains(t, p.Body, `<input id="country" name="country" value="CA"`)
-	require.Contains(t, p.Body, `<option selected>true</option>`)
+		Shows(http.StatusOK, "Matches records that are eligible for residents of this country.", "Send request").
+		Markup(`<input id="country" name="country" value="CA"`, `<option selected>true</option>`)
 	require.Contains(t, p.Body,
 		`name="limit" value="5" maxlength="200" autocomplete="off" spellcheck="false" inputmode="numeric"`)
 	require.Contains(t, p.Body, `<option>sell</option>`)
@@ -58,13 +58,11 @@ func TestFormHasEveryParameter(t *testing.T) {
 func TestFormsAreMadeOfTheDescription(t *testing.T) {
 	_, b, _, _ := explorer(t)
 	b.Get("/account/explorer").Leads("/account/explorer/listOpportunities")
-	description, err := apidoc.Published()
-	require.NoError(t, err)
+	description := storetest.Must(apidoc.Published())(t)
 	list := b.Get(listForm).Body
 	for _, o := range description.Operations {
 		require.Contains(t, list, `href="/account/explorer/`+o.ID+`"`)
-		p := b.Get("/account/explorer/" + o.ID).Shows(http.StatusOK)
-		require.Contains(t, p.Body, `href="/docs/reference/`+o.ID+`"`)
+		p := b.Get("/account/explorer/" + o.ID).Shows(http.StatusOK).Markup(`href="/docs/reference/` + o.ID + `"`)
 		for _, parameter := range o.Parameters {
 			require.Contains(t, p.Body, ` name="`+parameter.Name+`"`, o.ID)
 		}
@@ -163,26 +161,23 @@ func TestOutageMakesNoCall(t *testing.T) {
 func explored(t *testing.T, b *testkit.Person, path string, form url.Values, r api.ExplorerResult) testkit.Page {
 	t.Helper()
 	r.Form = []byte(form.Encode())
-	body, err := json.Marshal(r)
-	require.NoError(t, err)
+	body := storetest.Must(json.Marshal(r))(t)
 	return b.SendJSON(path, body, http.Header{"Origin": {testkit.PublicURL}, api.ExplorerHeader: {"result"}})
 }
 
 func TestResult(t *testing.T) {
 	_, b, _, phone := explorer(t)
 	form := url.Values{"country": {"CA"}, "key": {phone.ID}}
-	p := explored(t, b, listForm, form, api.ExplorerResult{
+	explored(t, b, listForm, form, api.ExplorerResult{
 		Status: 200, Charged: true, Body: []byte(`{"data":["<script>alert(1)</script>"]}`), Size: 38,
 		Header: http.Header{"X-RateLimit-Limit": {"100"}, "X-RateLimit-Remaining": {"93"}, "Etag": {`W/"x"`}},
 	}).Shows(http.StatusOK, "200 OK", "GET /api/v1/opportunities?country=CA",
 		"One request of the day: 94 of 100 were left before the request, 93 are left now",
 		"X-RateLimit-Remaining: 93", `Etag: W/"x"`, "--data-urlencode country=CA", `Country: "CA"`, "country: 'CA'",
 		`country="CA"`,
-		"OPPORTUNITY_URL=https://api.example")
-	require.NotContains(t, p.Body, "<script>alert")
-	require.Contains(t, p.Body, "{\n  &#34;data&#34;: [")
-	require.Contains(t, p.Body, `<option value="`+phone.ID+`" selected>`)
-	require.Contains(t, p.Body, `name="country" value="CA"`)
+		"OPPORTUNITY_URL=https://api.example").
+		Markup("{\n  &#34;data&#34;: [", `<option value="`+phone.ID+`" selected>`, `name="country" value="CA"`).
+		Lacks("<script>alert")
 }
 
 func TestResultOfRejectedCall(t *testing.T) {

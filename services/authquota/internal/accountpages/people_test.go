@@ -123,92 +123,87 @@ func TestSecurityFormsExplainWrongInput(t *testing.T) {
 var codes = regexp.MustCompile(`<li><code>([^<]+)</code></li>`)
 
 func TestARecoveryCodeSignsInOnce(t *testing.T) {
-	onSite(t, func(t *testing.T, f *feature) {
-		b := f.SignUp("ada@example.org")
-		o := b.Other()
-		o.EnterPassword()
-		o.Post("/account/sign-in/code", "code", "  "+o.Codes[3]+" ").Leads("/account")
-		require.Contains(t, f.mail(b.Email, "recovery-code-used", 1).Text, "9")
-		o.Get("/account/recovery-codes").Shows(http.StatusOK, "9 of ten codes left")
-		fresh := o.Post("/account/recovery-codes").Shows(http.StatusOK, "Save them now").Find(codes)
-		f.mail(b.Email, "factor-changed", 1)
-		again := b.Other()
-		again.EnterPassword()
-		for _, old := range o.Codes[3:5] {
-			again.Post("/account/sign-in/code", "code", old).
-				Shows(http.StatusUnprocessableEntity, "wrong or was already used")
-		}
-		again.Post("/account/sign-in/code", "code", fresh).Leads("/account")
-	})
+	f := onSite(t)
+	b := f.SignUp("ada@example.org")
+	o := b.Other()
+	o.EnterPassword()
+	o.Post("/account/sign-in/code", "code", "  "+o.Codes[3]+" ").Leads("/account")
+	require.Contains(t, f.mail(b.Email, "recovery-code-used", 1).Text, "9")
+	o.Get("/account/recovery-codes").Shows(http.StatusOK, "9 of ten codes left")
+	fresh := o.Post("/account/recovery-codes").Shows(http.StatusOK, "Save them now").Find(codes)
+	f.mail(b.Email, "factor-changed", 1)
+	again := b.Other()
+	again.EnterPassword()
+	for _, old := range o.Codes[3:5] {
+		again.Post("/account/sign-in/code", "code", old).
+			Shows(http.StatusUnprocessableEntity, "wrong or was already used")
+	}
+	again.Post("/account/sign-in/code", "code", fresh).Leads("/account")
 }
 
 func TestAForgottenPassword(t *testing.T) {
-	onSite(t, func(t *testing.T, f *feature) {
-		b := f.member("ada@example.org")
-		stranger := b.Other()
-		stranger.Get("/account/forgot").Shows(http.StatusOK, "Forgotten password")
-		late := f.askFor(stranger, "/account/forgot", b.Email, "reset-password", 1)
-		stranger.Get("/account/forgot/sent").Shows(http.StatusOK, "Check your email")
-		stranger.Get(late).Shows(http.StatusOK, "Choose a new password", b.Email)
-		f.Advance(time.Hour)
-		stranger.Get(late).Shows(http.StatusGone)
+	f, b := member(t)
+	stranger := b.Other()
+	stranger.Get("/account/forgot").Shows(http.StatusOK, "Forgotten password")
+	late := f.askFor(stranger, "/account/forgot", b.Email, "reset-password", 1)
+	stranger.Get("/account/forgot/sent").Shows(http.StatusOK, "Check your email")
+	stranger.Get(late).Shows(http.StatusOK, "Choose a new password", b.Email)
+	f.Advance(time.Hour)
+	stranger.Get(late).Shows(http.StatusGone)
 
-		b.SignIn()
-		first := f.askFor(stranger, "/account/forgot", b.Email, "reset-password", 2)
-		second := f.askFor(stranger, "/account/forgot", b.Email, "reset-password", 3)
-		token := testkit.Token(stranger.Get(second))
-		stranger.Post("/account/reset", "token", token, "password", otherPassword).Leads("/account/sign-in")
-		stranger.Get("/account/sign-in").Shows(http.StatusOK, "Your password was changed")
-		for _, link := range []string{first, second} {
-			stranger.Get(link).Shows(http.StatusGone)
-		}
-		stranger.Post("/account/reset", "token", token, "password", testkit.Password).Shows(http.StatusGone)
-		f.mail(b.Email, "password-changed", 1)
-		b.Get("/account").Leads("/account/sign-in") // every session has ended
-		stranger.EnterPassword().Shows(http.StatusUnprocessableEntity)
-		stranger.Password = otherPassword
-		f.signInAgain(stranger) // the second factor is still required
-	})
+	b.SignIn()
+	first := f.askFor(stranger, "/account/forgot", b.Email, "reset-password", 2)
+	second := f.askFor(stranger, "/account/forgot", b.Email, "reset-password", 3)
+	token := testkit.Token(stranger.Get(second))
+	stranger.Post("/account/reset", "token", token, "password", otherPassword).Leads("/account/sign-in")
+	stranger.Get("/account/sign-in").Shows(http.StatusOK, "Your password was changed")
+	for _, link := range []string{first, second} {
+		stranger.Get(link).Shows(http.StatusGone)
+	}
+	stranger.Post("/account/reset", "token", token, "password", testkit.Password).Shows(http.StatusGone)
+	f.mail(b.Email, "password-changed", 1)
+	b.Get("/account").Leads("/account/sign-in") // every session has ended
+	stranger.EnterPassword().Shows(http.StatusUnprocessableEntity)
+	stranger.Password = otherPassword
+	f.signInAgain(stranger) // the second factor is still required
 }
 
 func TestALostAuthenticator(t *testing.T) {
-	onSite(t, func(t *testing.T, f *feature) {
-		b := f.member("ada@example.org")
-		o := b.Other()
-		begin := func(n int) (keep string) {
-			t.Helper()
-			o.EnterPassword().Leads("/account/sign-in/code")
-			o.Get("/account/lost-authenticator").Shows(http.StatusOK, "three days")
-			o.Post("/account/lost-authenticator").Leads("/account/lost-authenticator/sent")
-			o.Get("/account/lost-authenticator/sent").Shows(http.StatusOK, "Check your email")
-			links := f.mail(b.Email, "authenticator-reset-asked", n).links()
-			form := o.Get(links[0]).Shows(http.StatusOK, "Is the authenticator lost?")
-			o.Post("/account/lost-authenticator/confirm", "token", testkit.Token(form)).Leads("/account/sign-in")
-			o.Get(links[0]).Shows(http.StatusGone)
-			b.Get("/account").Shows(http.StatusOK, "Your authenticator will be removed on")
-			return links[1]
-		}
-		keep := begin(1)
-		form := o.Get(keep).Shows(http.StatusOK, "Keep the authenticator?")
-		o.Post("/account/lost-authenticator/cancel", "token", testkit.Token(form)).Leads("/account/sign-in")
-		o.Get(keep).Shows(http.StatusGone)
-		f.Advance(time.Minute)
-		begin(2)
-		b.Post("/account/security/authenticator/keep").Leads("/account/security")
-		require.NotContains(t, b.Get("/account").Shows(http.StatusOK).Text(), "will be removed")
+	f, b := member(t)
+	o := b.Other()
+	begin := func(n int) (keep string) {
+		t.Helper()
+		o.EnterPassword().Leads("/account/sign-in/code")
+		o.Get("/account/lost-authenticator").Shows(http.StatusOK, "three days")
+		o.Post("/account/lost-authenticator").Leads("/account/lost-authenticator/sent")
+		o.Get("/account/lost-authenticator/sent").Shows(http.StatusOK, "Check your email")
+		links := f.links(b.Email, "authenticator-reset-asked", n)
+		form := o.Get(links[0]).Shows(http.StatusOK, "Is the authenticator lost?")
+		o.Post("/account/lost-authenticator/confirm", "token", testkit.Token(form)).Leads("/account/sign-in")
+		o.Get(links[0]).Shows(http.StatusGone)
+		b.Get("/account").Shows(http.StatusOK, "Your authenticator will be removed on")
+		return links[1]
+	}
+	keep := begin(1)
+	form := o.Get(keep).Shows(http.StatusOK, "Keep the authenticator?")
+	o.Post("/account/lost-authenticator/cancel", "token", testkit.Token(form)).Leads("/account/sign-in")
+	o.Get(keep).Shows(http.StatusGone)
+	f.Advance(time.Minute)
+	begin(2)
+	b.Post("/account/security/authenticator/keep").Leads("/account/security")
+	require.NotContains(t, b.Get("/account").Shows(http.StatusOK).Text(), "will be removed")
 
-		f.Advance(time.Minute)
-		begin(3)
-		f.Advance(people.ResetWait)
-		o.EnterPassword()
-		f.mail(b.Email, "authenticator-reset", 1)
-		o.Get("/account").Leads("/account/authenticator")
-		o.Seed = testkit.Seed(o.Get("/account/authenticator"))
-		require.NotEqual(t, b.Seed, o.Seed)
-		o.Post("/account/authenticator", "code", o.Code()).Shows(http.StatusOK, "Your recovery codes")
-		f.Advance(time.Minute)
-		o.EnterPassword()
-		o.Post("/account/sign-in/code", "code", b.Codes[0]).Shows(http.StatusUnprocessableEntity)
-		o.Post("/account/sign-in/code", "code", o.Code()).Leads("/account")
-	})
+	f.Advance(time.Minute)
+	begin(3)
+	f.Advance(people.ResetWait)
+	o.EnterPassword()
+	f.mail(b.Email, "authenticator-reset", 1)
+	o.Get("/account").Leads("/account/authenticator")
+	o.Seed = testkit.Seed(o.Get("/account/authenticator"))
+	require.NotEqual(t, b.Seed, o.Seed)
+	o.Post("/account/authenticator", "code", o.Code()).Shows(http.StatusOK, "Your recovery codes")
+	f.Advance(time.Minute)
+	o.EnterPassword()
+	o.Post("/account/sign-in/code", "code", b.Codes[0]).Shows(http.StatusUnprocessableEntity)
+	o.Post("/account/sign-in/code", "code", o.Code()).Leads("/account")
 }

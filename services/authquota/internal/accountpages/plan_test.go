@@ -72,8 +72,8 @@ func TestPlansAreCompared(t *testing.T) {
 func TestBuyingAPlan(t *testing.T) {
 	s := sell(t)
 	p := s.Get("/account/plan").
-		Shows(http.StatusOK, "Upgrade to Business", "You pay on a page of the payment processor. Business starts when")
-	require.NotContains(t, p.Text(), "Card and invoices")
+		Shows(http.StatusOK, "Upgrade to Business", "You pay on a page of the payment processor. Business starts when").
+		Lacks("Card and invoices")
 	require.Contains(t, p.Header.Get("Content-Security-Policy"),
 		"form-action 'self' https://checkout.stripe.com https://billing.stripe.com;")
 	require.Contains(t, s.Get("/account/plan/upgrade").
@@ -105,11 +105,9 @@ func TestPaymentAfterADeclinedCardHasOneNotice(t *testing.T) {
 	s := sell(t)
 	s.entitle(api.Entitlement{Tier: api.Free, Trouble: api.PaymentFailed})
 	s.Get("/account/plan").Shows(http.StatusOK, "The payment failed. You were not charged")
-	p := s.Get("/account/plan?checkout=done").Shows(http.StatusOK, "Your payment is not confirmed yet.")
-	require.NotContains(t, p.Text(), "failed")
+	s.Get("/account/plan?checkout=done").Shows(http.StatusOK, "Your payment is not confirmed yet.").Lacks("failed")
 	s.entitle(api.Entitlement{Tier: api.Commercial, PaidUntil: s.in(time.Hour), Renews: true})
-	p = s.Get("/account/plan?checkout=done").Shows(http.StatusOK, "Your payment is confirmed.")
-	require.NotContains(t, p.Text(), "failed")
+	s.Get("/account/plan?checkout=done").Shows(http.StatusOK, "Your payment is confirmed.").Lacks("failed")
 }
 
 func TestRejectionOfTheProcessorIsExplained(t *testing.T) {
@@ -136,10 +134,9 @@ func TestCancellingAndResuming(t *testing.T) {
 	s.billing.Set(func(b *sitekit.Billing) {
 		b.Subscription.Entitlement = api.Entitlement{Tier: api.Commercial, PaidUntil: paid.PaidUntil, Version: 2}
 	}) // billing pushes it later
-	p := s.Get("/account/plan").
-		Shows(http.StatusOK, "You will not be charged again.", "Cancelled Ends then", "Resume Business")
-	require.NotContains(t, p.Text(), "Renews automatically")
-	require.NotContains(t, p.Text(), "Cancel Business")
+	s.Get("/account/plan").
+		Shows(http.StatusOK, "You will not be charged again.", "Cancelled Ends then", "Resume Business").
+		Lacks("Renews automatically", "Cancel Business")
 
 	s.Post("/account/plan/resume").Leads("/account/plan")
 	s.billing.Set(func(b *sitekit.Billing) {
@@ -156,8 +153,7 @@ func TestEndedPeriodThatBillingHasNotReportedCannotBeResumed(t *testing.T) {
 	s := sell(t)
 	s.entitle(api.Entitlement{Tier: api.Commercial, PaidUntil: s.in(0)})
 	s.billing.Set(func(b *sitekit.Billing) { b.Subscription = api.Subscription{Customer: true, Cancelled: true} })
-	p := s.Get("/account/plan").Shows(http.StatusOK, "Your plan: Free", "You can buy Business again as soon as")
-	require.NotContains(t, p.Text(), "Resume")
+	s.Get("/account/plan").Shows(http.StatusOK, "Your plan: Free", "You can buy Business again as soon as").Lacks("Resume")
 }
 
 // The page shows the plan in effect, and why it may be less than expected.
@@ -238,9 +234,8 @@ func TestPlanPageDuringBillingOutage(t *testing.T) {
 	s := sell(t)
 	s.entitle(api.Entitlement{Tier: api.Commercial, PaidUntil: s.in(time.Hour), Renews: true})
 	s.billing.Set(func(b *sitekit.Billing) { b.Status = http.StatusServiceUnavailable })
-	p := s.Get("/account/plan").Shows(http.StatusOK, "Your plan: Business", "Paid until 20 November 2026, 11:00 UTC",
-		"The payment service is temporarily unavailable", "Reload")
-	require.NotContains(t, p.Text(), "Upgrade to")
+	s.Get("/account/plan").Shows(http.StatusOK, "Your plan: Business", "Paid until 20 November 2026, 11:00 UTC",
+		"The payment service is temporarily unavailable", "Reload").Lacks("Upgrade to")
 	for _, act := range []string{"upgrade", "portal", "cancel", "resume"} {
 		s.Post("/account/plan/"+act).
 			Shows(http.StatusServiceUnavailable, "The payment service is temporarily unavailable",

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"opportunity.internal/pkg/storetest"
 )
 
 func TestSignUpsAreCountedByNetworkAndHour(t *testing.T) {
@@ -13,8 +14,7 @@ func TestSignUpsAreCountedByNetworkAndHour(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.forms)
 	forms := func() (values []float64) { // limited, mailed
-		families, err := registry.Gather()
-		require.NoError(t, err)
+		families := storetest.Must(registry.Gather())(t)
 		for _, m := range families[0].GetMetric() {
 			values = append(values, m.GetCounter().GetValue())
 		}

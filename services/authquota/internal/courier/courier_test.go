@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/courier"
 	"opportunity.internal/services/authquota/internal/mail"
@@ -88,8 +89,7 @@ func (o *testCourier) deliver() {
 // metric requires the value of a metric, without a label or with that of the mail's template.
 func (o *testCourier) metric(name string, want float64) {
 	o.t.Helper()
-	families, err := o.metrics.Gather()
-	require.NoError(o.t, err)
+	families := storetest.Must(o.metrics.Gather())(o.t)
 	for _, family := range families {
 		for _, m := range family.Metric {
 			if labels := m.Label; family.GetName() == name && (len(labels) == 0 || labels[0].GetValue() == template) {
@@ -124,11 +124,9 @@ func TestMailsAreSent(t *testing.T) {
 			got := o.server.Deliveries()[0]
 			require.Equal(t, testkit.Delivery{From: "no-reply@api.example", To: to, Secure: c.secure, User: c.user,
 				Raw: got.Raw}, got)
-			m, err := netmail.ReadMessage(strings.NewReader(got.Raw))
-			require.NoError(t, err)
+			m := storetest.Must(netmail.ReadMessage(strings.NewReader(got.Raw)))(t)
 			require.Equal(t, "<"+o.id+"@api.example>", m.Header.Get("Message-ID"))
-			text, err := io.ReadAll(quotedprintable.NewReader(m.Body))
-			require.NoError(t, err)
+			text := storetest.Must(io.ReadAll(quotedprintable.NewReader(m.Body)))(t)
 			require.Contains(t, string(text), private)
 			require.True(t, o.gone())
 		})

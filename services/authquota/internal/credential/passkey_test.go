@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota/internal/credential"
 	"opportunity.internal/services/authquota/internal/testkit"
 )
@@ -29,8 +30,7 @@ func added(t testing.TB, s credential.PasskeySite, d *testkit.SecurityKey,
 	t.Helper()
 	options, challenge, err := s.BeginAdd(owner, nil)
 	require.NoError(t, err)
-	p, err := s.FinishAdd(owner, challenge, d.Create(options), now)
-	require.NoError(t, err)
+	p := storetest.Must(s.FinishAdd(owner, challenge, d.Create(options), now))(t)
 	return p
 }
 
@@ -76,15 +76,13 @@ func TestInvalidRegistrationIsRejected(t *testing.T) {
 		"foreign host":   otherParty.Create(options), "unverified": silent.Create(options),
 		"changed": strings.Replace(right, `"attestationObject":"o`, `"attestationObject":"p`, 1),
 	} {
-		_, err := s.FinishAdd(ada, challenge, answer, now)
-		require.ErrorIs(t, err, credential.ErrPasskeyRejected, name)
+		require.ErrorIs(t, storetest.Err(s.FinishAdd(ada, challenge, answer, now)), credential.ErrPasskeyRejected, name)
 	}
 	_, err = s.FinishAdd(ada, otherChallenge, right, now)
 	require.ErrorIs(t, err, credential.ErrPasskeyRejected, "for another ask")
 	_, err = s.FinishAdd(grace, challenge, right, now)
 	require.ErrorIs(t, err, credential.ErrPasskeyRejected, "asked of another person")
-	_, err = s.FinishAdd(ada, challenge, right, now)
-	require.NoError(t, err)
+	storetest.Must(s.FinishAdd(ada, challenge, right, now))(t)
 }
 
 func TestInvalidProofIsRejected(t *testing.T) {
@@ -119,8 +117,7 @@ func TestInvalidProofIsRejected(t *testing.T) {
 	require.ErrorIs(t, err, credential.ErrPasskeyRejected, "another account's challenge")
 	_, err = s.FinishProof(ada, []credential.Passkey{hers}, challenge, right, now)
 	require.ErrorContains(t, err, "another account")
-	_, err = s.FinishProof(ada, has, challenge, right, now)
-	require.NoError(t, err)
+	storetest.Must(s.FinishProof(ada, has, challenge, right, now))(t)
 }
 
 func TestClonedPasskeyIsRejected(t *testing.T) {

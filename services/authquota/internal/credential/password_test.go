@@ -8,7 +8,6 @@ import (
 	"image/png"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota/internal/credential"
 	"opportunity.internal/services/authquota/internal/testkit"
 )
@@ -85,11 +85,9 @@ func TestRejectionNeverQuotesThePassword(t *testing.T) {
 func TestHashAndVerify(t *testing.T) {
 	ctx := t.Context()
 	credential.PasswordCost = testkit.ProductionCost
-	hash, err := credential.HashPassword(ctx, "walnut-harbour-42")
-	require.NoError(t, err)
+	hash := storetest.Must(credential.HashPassword(ctx, "walnut-harbour-42"))(t)
 	require.True(t, strings.HasPrefix(hash, "$argon2id$v=19$m=19456,t=2,p=1$"), hash)
-	again, err := credential.HashPassword(ctx, "walnut-harbour-42")
-	require.NoError(t, err)
+	again := storetest.Must(credential.HashPassword(ctx, "walnut-harbour-42"))(t)
 	require.NotEqual(t, hash, again, "a salt for each")
 	for pw, want := range map[string]bool{"walnut-harbour-42": true, "Walnut-harbour-42": false,
 		"walnut-harbour-42 ": false, "": false} {
@@ -108,8 +106,7 @@ func TestHashAndVerify(t *testing.T) {
 func TestNormalFormOfAPasswordDoesNotMatter(t *testing.T) {
 	const nfc, nfd = "über große Straßenlaternen", "u\u0308ber\u00a0große Straßenlaternen"
 	for _, first := range []string{nfc, nfd} {
-		hash, err := credential.HashPassword(t.Context(), first)
-		require.NoError(t, err)
+		hash := storetest.Must(credential.HashPassword(t.Context(), first))(t)
 		for _, typed := range []string{nfc, nfd} {
 			ok, _, err := credential.VerifyPassword(t.Context(), typed, hash)
 			require.NoError(t, err)
@@ -121,10 +118,9 @@ func TestNormalFormOfAPasswordDoesNotMatter(t *testing.T) {
 }
 
 func TestAHashOfEarlierFiguresIsOutdated(t *testing.T) {
-	weak, err := argon2id.CreateHash("walnut-harbour-42", &argon2id.Params{
+	weak := storetest.Must(argon2id.CreateHash("walnut-harbour-42", &argon2id.Params{
 		Memory: 8 * 1024, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32,
-	})
-	require.NoError(t, err)
+	}))(t)
 	ok, outdated, err := credential.VerifyPassword(t.Context(), "walnut-harbour-42", weak)
 	require.NoError(t, err)
 	require.True(t, ok)
@@ -144,16 +140,15 @@ func TestEmptyHashNeverVerifies(t *testing.T) {
 // again.
 func TestExcessCallersWait(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	var all sync.WaitGroup
-	for range 64 {
-		all.Go(func() { _, _ = credential.HashPassword(ctx, "walnut-harbour-42") })
-	}
-	cancel()
-	all.Wait()
-	_, err := credential.HashPassword(t.Context(), "walnut-harbour-42")
-	require.NoError(t, err)
+	storetest.Together(64, func(i int) error {
+		if i == 32 {
+			cancel()
+		}
+		return storetest.Err(credential.HashPassword(ctx, "walnut-harbour-42"))
+	})
+	storetest.Must(credential.HashPassword(t.Context(), "walnut-harbour-42"))(t)
 	for range 50 { // with a free slot and an ended context, either may win
-		if _, err = credential.HashPassword(ctx, "x"); err != nil {
+		if _, err := credential.HashPassword(ctx, "x"); err != nil {
 			require.ErrorIs(t, err, context.Canceled)
 		}
 		if ok, _, err := credential.VerifyPassword(ctx, "walnut-harbour-42", ""); err != nil {
@@ -180,8 +175,7 @@ func TestACodeIsRightOneStepEitherSideAndNoFurther(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := credential.NewSeed()
 		at := time.Unix(rapid.Int64Range(60, 1<<34).Draw(t, "at"), 0)
-		code, err := library.GenerateCode(seed, at)
-		require.NoError(t, err)
+		code := storetest.Must(library.GenerateCode(seed, at))(t)
 		written := fmt.Sprintf(rapid.SampledFrom(
 			[]string{"%s%s", "%s %s", " %s-%s ", "%s\u00a0%s", "\t%s\t%s\r\n", "\u200b%s\u2009%s\ufeff", "\u202a%s–%s\u202c",
 				"%s·%s."}).Draw(t, "written"), code[:3], code[3:])
@@ -192,8 +186,7 @@ func TestACodeIsRightOneStepEitherSideAndNoFurther(t *testing.T) {
 			require.True(t, ok)
 			require.InDelta(t, at.Unix()/30, step, 2, "two steps may have the same code")
 		} else if ok { // probability 1 in 333,333
-			right, err := library.GenerateCode(seed, time.Unix(step*30, 0))
-			require.NoError(t, err)
+			right := storetest.Must(library.GenerateCode(seed, time.Unix(step*30, 0)))(t)
 			require.Equal(t, code, right)
 		}
 		if ok {
@@ -204,8 +197,7 @@ func TestACodeIsRightOneStepEitherSideAndNoFurther(t *testing.T) {
 
 func TestWhatIsNoCode(t *testing.T) {
 	seed, now := credential.NewSeed(), time.Unix(1_800_000_000, 0)
-	code, err := library.GenerateCode(seed, now)
-	require.NoError(t, err)
+	code := storetest.Must(library.GenerateCode(seed, now))(t)
 	for _, bad := range []string{"", "0", code[:5], code + "0", "a" + code[1:], "+" + code[1:], "６" + code,
 		"½" + code[1:], code + code, code + "x"} {
 		_, ok := credential.CodeStep(seed, bad, now)
@@ -219,8 +211,7 @@ func TestWhatIsNoCode(t *testing.T) {
 
 func TestDigitsOfEveryScriptAreAccepted(t *testing.T) {
 	seed, now := credential.NewSeed(), time.Unix(1_800_000_000, 0)
-	code, err := library.GenerateCode(seed, now)
-	require.NoError(t, err)
+	code := storetest.Must(library.GenerateCode(seed, now))(t)
 	for _, zero := range "０٠۰०๐𝟎𝟶" {
 		typed := strings.Map(func(r rune) rune { return zero + r - '0' }, code)
 		_, ok := credential.CodeStep(seed, typed, now)
@@ -245,20 +236,17 @@ func TestURI(t *testing.T) {
 	const want = "otpauth://totp/Opportunity%20Data:ada%2Bx%40example.org?secret=JBSWY3DPEHPK3PXP&issuer=Opportunity%20Data&algorithm=SHA1&digits=6&period=30"
 	uri := credential.SeedURI("JBSWY3DPEHPK3PXP", "ada+x@example.org", "Opportunity Data")
 	require.Equal(t, want, uri)
-	key, err := otp.NewKeyFromURL(credential.SeedURI("JBSWY3DPEHPK3PXP", "a?b&c#d/e:f@example.org", "O&D"))
-	require.NoError(t, err)
+	key := storetest.Must(otp.NewKeyFromURL(credential.SeedURI("JBSWY3DPEHPK3PXP", "a?b&c#d/e:f@example.org", "O&D")))(t)
 	require.Equal(t, "a?b&c#d/e:f@example.org", key.AccountName(), "an address cannot change what the app shows")
 	require.Equal(t, "O&D", key.Issuer())
-	u, err := url.Parse(key.String())
-	require.NoError(t, err)
+	u := storetest.Must(url.Parse(key.String()))(t)
 	require.Len(t, u.Query(), 5)
 }
 
 func TestQR(t *testing.T) {
 	drawn, err := credential.SeedQR(credential.SeedURI(credential.NewSeed(), "ada@example.org", "Opportunity Data API"))
 	require.NoError(t, err)
-	picture, err := png.Decode(bytes.NewReader(drawn))
-	require.NoError(t, err)
+	picture := storetest.Must(png.Decode(bytes.NewReader(drawn)))(t)
 	dark := func(x, y int) bool { r, _, _, _ := picture.At(x, y).RGBA(); return r == 0 }
 	size := picture.Bounds().Dx()
 	require.Equal(t, size, picture.Bounds().Dy())
@@ -266,6 +254,5 @@ func TestQR(t *testing.T) {
 		require.False(t, dark(i, 23) || dark(23, i) || dark(i, size-24) || dark(size-24, i), "a white margin")
 	}
 	require.True(t, dark(24, 24) && dark(size-25, 24) && dark(24, size-25), "a finder in three corners")
-	_, err = credential.SeedQR(string(make([]byte, 8000)))
-	require.Error(t, err)
+	require.Error(t, storetest.Err(credential.SeedQR(string(make([]byte, 8000)))))
 }

@@ -17,6 +17,7 @@ import (
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/setback"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/keys"
@@ -118,8 +119,7 @@ func TestLossIsExactOnlyIfRedisHasTheNewestLostChange(t *testing.T) {
 			require.NoError(t, e.Redis.HSet(t.Context(), counter.Marks, peer.Authquota, c.gateway).Err())
 			require.NoError(t, db.Exec("DELETE FROM claims").Error)
 			require.NoError(t, db.Exec("INSERT INTO claims (mark) VALUES (?)", c.claim).Error)
-			lost, err := ReadLost(t.Context(), e.Redis, e.Store)
-			require.NoError(t, err)
+			lost := storetest.Must(ReadLost(t.Context(), e.Redis, e.Store))(t)
 			require.Equal(t, c.exact, lost.exact)
 		})
 	}

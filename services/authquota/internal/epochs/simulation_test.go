@@ -28,6 +28,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/redisdb/embedded"
 	"opportunity.internal/pkg/setback"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota/internal/account"
@@ -135,8 +136,7 @@ func (p *process) Publish(ctx context.Context, verified, m setback.Mark, epochs 
 func (w *world) open(file string) *database.DB {
 	tel, err := telemetry.Start(context.Background(), "simulation", telemetry.Config{LogOutput: io.Discard})
 	require.NoError(w.t, err)
-	db, err := database.Open(database.Config{URL: "sqlite://" + file, MaxConnections: 1}, tel)
-	require.NoError(w.t, err)
+	db := storetest.Must(database.Open(database.Config{URL: "sqlite://" + file, MaxConnections: 1}, tel))(w.t)
 	w.t.Cleanup(func() { _ = db.Close() })
 	require.NoError(w.t, db.Exec("PRAGMA synchronous = OFF").Error)
 	return db
@@ -421,8 +421,7 @@ func (w *world) requireAvailable(after string) {
 // recover is the verb recover of the service.
 func (w *world) recover(current bool) {
 	ctx, p := context.Background(), w.owners[0]
-	lost, err := ReadLost(ctx, w.redis, p.Store)
-	require.NoError(w.t, err)
+	lost := storetest.Must(ReadLost(ctx, w.redis, p.Store))(w.t)
 	now := w.now()
 	decision := lost.Accept(now, "ann")
 	if current || w.fault == revokesNothing {
@@ -478,8 +477,7 @@ func (w *world) setBack(both bool) {
 			clear(w.closed)
 		}
 		for id := range w.closed {
-			e, err := w.owners[0].DB.Epochs(context.Background(), "a.id = ?", id)
-			require.NoError(w.t, err)
+			e := storetest.Must(w.owners[0].DB.Epochs(context.Background(), "a.id = ?", id))(w.t)
 			w.require(e[0].State == counter.ClosedState, "the closed account %s is open", id)
 		}
 		for id := range w.keys {
@@ -559,10 +557,8 @@ func simulate(t *testing.T, seed uint64, fault fault, client *redis.Client, stat
 
 func embeddedRedis(t *testing.T) *redis.Client {
 	t.Helper()
-	server, err := embedded.Start("127.0.0.1:0")
-	require.NoError(t, err)
-	options, err := redis.ParseURL(server.URL())
-	require.NoError(t, err)
+	server := storetest.Must(embedded.Start("127.0.0.1:0"))(t)
+	options := storetest.Must(redis.ParseURL(server.URL()))(t)
 	client := redis.NewClient(options)
 	t.Cleanup(func() { _ = client.Close(); server.Close() })
 	return client
@@ -573,8 +569,7 @@ func embeddedRedis(t *testing.T) *redis.Client {
 // runs SIMULATE_RUNS seeds (default 8) from SIMULATE_SEED (default 0) on each kind of Redis.
 func TestSimulation(t *testing.T) {
 	first, _ := strconv.ParseUint(cmp.Or(os.Getenv("SIMULATE_SEED"), "0"), 10, 64)
-	runs, err := strconv.ParseUint(cmp.Or(os.Getenv("SIMULATE_RUNS"), "8"), 10, 64)
-	require.NoError(t, err)
+	runs := storetest.Must(strconv.ParseUint(cmp.Or(os.Getenv("SIMULATE_RUNS"), "8"), 10, 64))(t)
 	for name, start := range map[string]func(t *testing.T) *redis.Client{
 		"redis":    func(t *testing.T) *redis.Client { return redistest.Start(t).Client() },
 		"embedded": embeddedRedis,

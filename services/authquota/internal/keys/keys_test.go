@@ -15,6 +15,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/keys"
@@ -127,10 +128,9 @@ func TestNoticesAreSentOnceBeforeKeysExpire(t *testing.T) {
 		key, _ := f.issue(keys.Order{Account: id}, keys.MaxLife)
 		f.issue(keys.Order{Account: id}, 5*day)
 		revoked, _ := f.issue(keys.Order{Account: id}, keys.MaxLife)
-		_, err := f.RevokeOwn(ctx, id, revoked.ID)
-		require.NoError(t, err)
+		storetest.Must(f.RevokeOwn(ctx, id, revoked.ID))(t)
 		replaced, _ := f.issue(keys.Order{Account: id}, 5*day)
-		_, _, err = f.Rotate(ctx, id, replaced.ID, stored(100))
+		_, _, err := f.Rotate(ctx, id, replaced.ID, stored(100))
 		require.NoError(t, err)
 		f.issue(keys.Order{}, keys.MaxLife) // an account without a person
 		f.db.TakeMails(t)
@@ -165,7 +165,7 @@ func TestSeveralProcessesSendOneNotice(t *testing.T) {
 			f.issue(keys.Order{Account: f.person(fmt.Sprintf("person%d@example.org", i))}, 800*time.Hour)
 		}
 		f.db.Advance(700 * time.Hour)
-		require.Equal(t, 3, succeeded(t, atOnce(3, func(int) error { return f.Remind(t.Context()) }), ""))
+		require.Equal(t, 3, succeeded(t, storetest.Together(3, func(int) error { return f.Remind(t.Context()) }), ""))
 		require.Len(t, f.db.TakeMails(t), people)
 	})
 }
@@ -211,7 +211,7 @@ func TestNeverMoreThanFiveActiveKeys(t *testing.T) {
 					"connect", "issue",
 				}), 1, 4).Draw(rt, "at once")
 				presented := rapid.SampledFrom(older).Draw(rt, "presented")
-				atOnce(len(actions), func(i int) error { return l.act(actions[i], key, request, presented) })
+				storetest.Together(len(actions), func(i int) error { return l.act(actions[i], key, request, presented) })
 				l.hold(rt)
 			}
 		})
@@ -261,8 +261,7 @@ func (l limits) act(action, key, request, presented string) (err error) {
 }
 
 func (l limits) keys(t require.TestingT) []keys.Key {
-	keys, err := l.OwnKeys(l.t.Context(), l.id)
-	require.NoError(t, err)
+	keys := storetest.Must(l.OwnKeys(l.t.Context(), l.id))(t)
 	return keys
 }
 
@@ -328,39 +327,33 @@ func TestOneTestKeyIsApprovedAutomatically(t *testing.T) {
 		ctx, id := t.Context(), f.person("ada@example.org")
 		offered := func() keys.Offer {
 			t.Helper()
-			o, err := f.Offer(ctx, id)
-			require.NoError(t, err)
+			o := storetest.Must(f.Offer(ctx, id))(t)
 			return o
 		}
-		errs := atOnce(6, func(int) error {
+		errs := storetest.Together(6, func(int) error {
 			_, err := f.RequestKey(ctx, id, testKey, accepted, false)
 			return err
 		})
 		require.Equal(t, 1, succeeded(t, errs, "cannot get another test key"))
 		require.Equal(t, 1, slices.Index(f.db.Actions(t, keys.AutoApproval), "key.approve")+1)
 		for n := range 2 { // it can be withdrawn or revoked, and requested again
-			open, err := f.OwnRequests(ctx, id)
-			require.NoError(t, err)
+			open := storetest.Must(f.OwnRequests(ctx, id))(t)
 			require.Equal(t, []any{keys.Approved, keys.AutoApproval, true},
 				[]any{open[0].State, open[0].DecidedBy, open[0].Test})
 			if n == 0 {
 				require.NoError(t, f.Withdraw(ctx, id, open[0].ID))
 			} else {
-				key, err := f.Collect(ctx, id, open[0].ID, accepted, storedTest(100))
-				require.NoError(t, err)
+				key := storetest.Must(f.Collect(ctx, id, open[0].ID, accepted, storedTest(100)))(t)
 				require.Equal(t, keys.Offer{}, offered())
-				_, err = f.RevokeOwn(ctx, id, key.ID)
-				require.NoError(t, err)
+				storetest.Must(f.RevokeOwn(ctx, id, key.ID))(t)
 			}
 			require.Equal(t, keys.Offer{Test: true}, offered())
-			_, err = f.RequestKey(ctx, id, testKey, accepted, false)
-			require.NoError(t, err)
+			storetest.Must(f.RequestKey(ctx, id, testKey, accepted, false))(t)
 		}
-		live, err := f.RequestKey(ctx, id, keys.RequestedKey{Name: "x", UseCase: "x"}, accepted, false)
-		require.NoError(t, err)
+		live := storetest.Must(f.RequestKey(ctx, id, keys.RequestedKey{Name: "x", UseCase: "x"}, accepted, false))(t)
 		require.Equal(t, keys.Pending, live.State)
 		require.NoError(t, f.db.Exec("UPDATE accounts SET tier = ?", api.Developer).Error)
-		_, err = f.RequestKey(ctx, id, testKey, accepted, true)
+		_, err := f.RequestKey(ctx, id, testKey, accepted, true)
 		require.ErrorContains(t, err, "cannot get another test key", "on another tier")
 	})
 }
@@ -373,23 +366,19 @@ func TestFirstLiveKeyOfAPayingAccountIsApprovedAutomatically(t *testing.T) {
 		require.NoError(t, f.db.Create(&account.EntitlementRow{AccountID: id, HolderID: id, Entitlement: account.Entitlement{
 			Tier: api.Commercial, PaidUntil: &until, Version: 1,
 		}}).Error)
-		errs := atOnce(3, func(int) error {
+		errs := storetest.Together(3, func(int) error {
 			_, err := f.RequestKey(ctx, id, keys.RequestedKey{Name: "Site", UseCase: "testing"}, accepted, false)
 			return err
 		})
 		require.Equal(t, 3, succeeded(t, errs, ""))
-		open, err := f.OwnRequests(ctx, id)
-		require.NoError(t, err)
+		open := storetest.Must(f.OwnRequests(ctx, id))(t)
 		approved := slices.DeleteFunc(open, func(r keys.Request) bool { return r.State != keys.Approved })
 		require.Len(t, approved, 1)
 		require.Equal(t, keys.AutoApproval, approved[0].DecidedBy)
-		key, err := f.Collect(ctx, id, approved[0].ID, accepted, stored(102))
-		require.NoError(t, err)
-		_, err = f.RevokeOwn(ctx, id, key.ID)
-		require.NoError(t, err)
+		key := storetest.Must(f.Collect(ctx, id, approved[0].ID, accepted, stored(102)))(t)
+		storetest.Must(f.RevokeOwn(ctx, id, key.ID))(t)
 		for _, live := range []bool{true, false} { // while it pays, it is never without a key
-			offered, err := f.Offer(ctx, id)
-			require.NoError(t, err)
+			offered := storetest.Must(f.Offer(ctx, id))(t)
 			require.Equal(t, live, offered.Live)
 			f.db.Advance(time.Hour)
 		}

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/testkit"
@@ -49,8 +49,7 @@ func (f fixture) issue(order keys.Order, life time.Duration) (keys.Key, string) 
 	if order.Account == "" {
 		order.Tier = api.Free
 	}
-	key, err := f.Issue(f.t.Context(), "ada", order, life, stored(*f.n))
-	require.NoError(f.t, err)
+	key := storetest.Must(f.Issue(f.t.Context(), "ada", order, life, stored(*f.n)))(f.t)
 	return key, digest(*f.n)
 }
 
@@ -66,17 +65,6 @@ func (f fixture) request(accountID string) string {
 	r, err := f.RequestKey(f.t.Context(), accountID, keys.RequestedKey{Name: "Mine", UseCase: "testing"}, accepted, true)
 	require.NoError(f.t, err)
 	return r.ID
-}
-
-// atOnce calls do n times concurrently and returns the errors.
-func atOnce(n int, do func(i int) error) []error {
-	errs := make([]error, n)
-	var all sync.WaitGroup
-	for i := range errs {
-		all.Go(func() { errs[i] = do(i) })
-	}
-	all.Wait()
-	return errs
 }
 
 // succeeded returns the number of nil errors. All others must contain the text.
@@ -96,22 +84,18 @@ func succeeded(t *testing.T, errs []error, otherwise string) (n int) {
 func TestNoKeyWithoutAuthenticator(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx, id := t.Context(), f.person("ada@example.org")
-		collected, err := f.Collect(ctx, id, f.request(id), accepted, stored(100))
-		require.NoError(t, err)
+		collected := storetest.Must(f.Collect(ctx, id, f.request(id), accepted, stored(100)))(t)
 		open := f.request(id)
 		_, other := f.issue(keys.Order{}, keys.MaxLife)
 		require.NoError(t, f.db.Exec("UPDATE people SET totp_confirmed_at = NULL").Error)
 
-		_, err = f.RequestKey(ctx, id, keys.RequestedKey{Name: "x", UseCase: "x"}, accepted, true)
+		_, err := f.RequestKey(ctx, id, keys.RequestedKey{Name: "x", UseCase: "x"}, accepted, true)
 		require.ErrorContains(t, err, "authenticator")
-		_, err = f.Collect(ctx, id, open, accepted, stored(101))
-		require.ErrorContains(t, err, "authenticator")
+		require.ErrorContains(t, storetest.Err(f.Collect(ctx, id, open, accepted, stored(101))), "authenticator")
 		_, _, err = f.Rotate(ctx, id, collected.ID, stored(101))
 		require.ErrorContains(t, err, "authenticator")
-		_, err = f.Connect(ctx, id, []string{other})
-		require.ErrorContains(t, err, "authenticator")
-		own, err := f.OwnKeys(ctx, id)
-		require.NoError(t, err)
+		require.ErrorContains(t, storetest.Err(f.Connect(ctx, id, []string{other})), "authenticator")
+		own := storetest.Must(f.OwnKeys(ctx, id))(t)
 		require.Len(t, own, 1)
 	})
 }
@@ -121,10 +105,9 @@ func TestNoKeyWithoutAuthenticator(t *testing.T) {
 func TestConcurrentDecisionsMakeOne(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx, id := t.Context(), f.person("ada@example.org")
-		r, err := f.RequestKey(ctx, id, keys.RequestedKey{Name: "x", UseCase: "x"}, accepted, false)
-		require.NoError(t, err)
+		r := storetest.Must(f.RequestKey(ctx, id, keys.RequestedKey{Name: "x", UseCase: "x"}, accepted, false))(t)
 		decisions := []keys.Decide{{State: keys.Approved}, {State: keys.Declined, Reason: "no"}}
-		errs := atOnce(8, func(i int) error {
+		errs := storetest.Together(8, func(i int) error {
 			_, err := f.Decide(ctx, "ada", r.ID, decisions[i%2])
 			return err
 		})
@@ -138,20 +121,18 @@ func TestRequestIsCollectedOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx, id := t.Context(), f.person("ada@example.org")
 		r := f.request(id)
-		errs := atOnce(6, func(i int) error {
+		errs := storetest.Together(6, func(i int) error {
 			_, err := f.Collect(ctx, id, r, accepted, stored(100+i))
 			return err
 		})
 		require.Equal(t, 1, succeeded(t, errs, "already collected"))
 		require.ErrorContains(t, f.Withdraw(ctx, id, r), "already collected")
 		other := f.request(id)
-		_, err := f.Collect(ctx, account.NewID(), other, accepted, stored(200))
-		require.ErrorContains(t, err, "no account")
+		require.ErrorContains(t, storetest.Err(f.Collect(ctx, account.NewID(), other, accepted, stored(200))), "no account")
 		require.ErrorContains(t, f.Withdraw(ctx, account.NewID(), other), "no request")
 		require.NoError(t, f.Withdraw(ctx, id, other))
 		require.NoError(t, f.Withdraw(ctx, id, other), "again")
-		_, err = f.Collect(ctx, id, other, accepted, stored(200))
-		require.Error(t, err)
+		require.Error(t, storetest.Err(f.Collect(ctx, id, other, accepted, stored(200))))
 	})
 }
 
@@ -160,24 +141,19 @@ func TestRevokingRaisesTheEpochAndNotifiesOnce(t *testing.T) {
 		ctx, id := t.Context(), f.person("ada@example.org")
 		key, at := f.issue(keys.Order{Account: id}, keys.MaxLife)
 		f.db.TakeTouched(t)
-		revoked, err := f.Revoke(ctx, "bob", key.ID, true)
-		require.NoError(t, err)
+		revoked := storetest.Must(f.Revoke(ctx, "bob", key.ID, true))(t)
 		require.Equal(t, keys.Revoked, revoked.StatusAt(f.db.Now()))
-		again, err := f.RevokeOwn(ctx, id, key.ID)
-		require.NoError(t, err)
+		again := storetest.Must(f.RevokeOwn(ctx, id, key.ID))(t)
 		require.Equal(t, revoked.RevokedAt, again.RevokedAt)
 		require.Equal(t, []string{id, id}, f.db.TakeTouched(t),
 			"also for a repetition: the revocation may not be in effect yet")
 		require.Len(t, f.db.TakeMails(t), 1)
-		resolved, err := f.Resolve(ctx, []string{at})
-		require.NoError(t, err)
+		resolved := storetest.Must(f.Resolve(ctx, []string{at}))(t)
 		require.False(t, resolved.Suspended)
 		require.NotNil(t, resolved.RevokedAt)
 
-		_, err = f.RevokeOwn(ctx, account.NewID(), key.ID)
-		require.ErrorContains(t, err, "no key", "of another account")
-		_, err = f.Revoke(ctx, "bob", keys.NewID(), false)
-		require.ErrorContains(t, err, "no key")
+		require.ErrorContains(t, storetest.Err(f.RevokeOwn(ctx, account.NewID(), key.ID)), "no key", "of another account")
+		require.ErrorContains(t, storetest.Err(f.Revoke(ctx, "bob", keys.NewID(), false)), "no key")
 	})
 }
 
@@ -200,12 +176,10 @@ func TestImportIsAllOrNothing(t *testing.T) {
 		require.Equal(t, 2, report.Rejected[0].Line)
 		require.Empty(t, f.db.Audit(t))
 
-		report, err = f.ImportKeys(ctx, "ada", []keys.Older{line(1, "a", later), line(2, "b", later)}, peppers)
-		require.NoError(t, err)
+		report = storetest.Must(f.ImportKeys(ctx, "ada", []keys.Older{line(1, "a", later), line(2, "b", later)}, peppers))(t)
 		require.Equal(t, 2, report.Created)
 		rotated := [][]byte{[]byte("the pepper that comes after it.."), peppers[0]}
-		report, err = f.ImportKeys(ctx, "ada", []keys.Older{line(1, "a", later)}, rotated)
-		require.NoError(t, err)
+		report = storetest.Must(f.ImportKeys(ctx, "ada", []keys.Older{line(1, "a", later)}, rotated))(t)
 		require.Equal(t, 1, report.Unchanged, "known under the older pepper")
 		page, more, err := f.Keys(ctx, keys.Filter{}, account.Page{Limit: 1})
 		require.NoError(t, err)
@@ -236,8 +210,7 @@ func TestSuccessorHasAFullLifeOfItsOwn(t *testing.T) {
 			f.db.Advance(29*day + 23*time.Hour) // one hour before the shorter ends
 			next := map[string]time.Duration{}
 			for key, life := range lives {
-				before, err := f.ResolveOwn(ctx, id, key)
-				require.NoError(t, err)
+				before := storetest.Must(f.ResolveOwn(ctx, id, key))(t)
 				successor, old, err := f.Rotate(ctx, id, key, stored(100+10*round+len(next)))
 				require.NoError(t, err)
 				require.Equal(t, f.db.Now().Add(life), successor.ExpiresAt)
@@ -259,8 +232,7 @@ func TestSuccessorIsRotatedOnceItsPredecessorHasEnded(t *testing.T) {
 		require.NoError(t, err)
 		_, _, err = f.Rotate(ctx, id, second.ID, stored(101))
 		require.ErrorContains(t, err, "Revoke the old one first")
-		_, err = f.RevokeOwn(ctx, id, first.ID)
-		require.NoError(t, err)
+		storetest.Must(f.RevokeOwn(ctx, id, first.ID))(t)
 		third, _, err := f.Rotate(ctx, id, second.ID, stored(101))
 		require.NoError(t, err)
 		f.db.Advance(keys.Grace - time.Microsecond)
@@ -277,8 +249,7 @@ func TestUnconnectableKeysAreRejected(t *testing.T) {
 		ctx, ada, bob := t.Context(), f.person("ada@example.org"), f.person("bob@example.org")
 		_, own := f.issue(keys.Order{Account: bob}, keys.MaxLife)
 		revoked, revokedDigest := f.issue(keys.Order{}, keys.MaxLife)
-		_, err := f.Revoke(ctx, "ada", revoked.ID, false)
-		require.NoError(t, err)
+		storetest.Must(f.Revoke(ctx, "ada", revoked.ID, false))(t)
 		_, expired := f.issue(keys.Order{}, time.Microsecond)
 		f.db.Advance(time.Microsecond)
 		suspended, suspendedDigest := f.issue(keys.Order{}, keys.MaxLife)
@@ -293,8 +264,7 @@ func TestUnconnectableKeysAreRejected(t *testing.T) {
 			"unknown": "no key", own: "another person's account", revokedDigest: "it is revoked", expired: "it is expired",
 			suspendedDigest: "suspended", crowdDigest: "comes with 5 active keys",
 		} {
-			_, err := f.Connect(ctx, ada, []string{digest})
-			require.ErrorContains(t, err, want)
+			require.ErrorContains(t, storetest.Err(f.Connect(ctx, ada, []string{digest})), want)
 		}
 		require.Empty(t, f.db.TakeTouched(t))
 	})
@@ -307,15 +277,13 @@ func TestTwoAccountsConnectTheSameKeyAndOneWins(t *testing.T) {
 		people := []string{
 			f.person("a@example.org"), f.person("b@example.org"), f.person("c@example.org"), f.person("d@example.org"),
 		}
-		errs := atOnce(2*len(people), func(i int) error {
+		errs := storetest.Together(2*len(people), func(i int) error {
 			_, err := f.Connect(t.Context(), people[i/2], []string{[]string{first, sibling}[i%2]})
 			return err
 		})
 		require.Equal(t, 1, succeeded(t, errs, "already belongs"))
-		winner, err := f.Resolve(t.Context(), []string{first})
-		require.NoError(t, err)
-		other, err := f.Resolve(t.Context(), []string{sibling})
-		require.NoError(t, err)
+		winner := storetest.Must(f.Resolve(t.Context(), []string{first}))(t)
+		other := storetest.Must(f.Resolve(t.Context(), []string{sibling}))(t)
 		require.Equal(t, winner.Account, other.Account)
 		require.Contains(t, people, winner.Account)
 	})
@@ -328,28 +296,23 @@ func TestKeyDigestsAreThoseOfAllKeysInOrder(t *testing.T) {
 		_, second := f.issue(keys.Order{}, keys.MaxLife)
 		first, second = first[:api.KeyDigestLength], second[:api.KeyDigestLength]
 		require.NoError(t, f.db.Exec("UPDATE api_keys SET last_used_at = 1").Error)
-		_, err := f.Revoke(ctx, "ada", a.ID, false)
-		require.NoError(t, err)
-		page, err := f.KeyDigests(ctx, api.KeyPosition{}, 2)
-		require.NoError(t, err)
+		storetest.Must(f.Revoke(ctx, "ada", a.ID, false))(t)
+		page := storetest.Must(f.KeyDigests(ctx, api.KeyPosition{}, 2))(t)
 		require.Equal(t, api.KeyDigests{
 			Digests: []string{first, second}, Last: api.KeyPosition{Sequence: 2, Digest: second},
 		}, page, "revoked keys are known keys")
-		next, err := f.KeyDigests(ctx, page.Last, 2)
-		require.NoError(t, err)
+		next := storetest.Must(f.KeyDigests(ctx, page.Last, 2))(t)
 		require.Equal(t, api.KeyDigests{After: page.Last, Digests: []string{}, Last: page.Last}, next)
 
 		for name, elsewhere := range map[string]api.KeyPosition{
 			"another key at this sequence": {Sequence: 2, Digest: "0123456789abcdef"},
 			"a sequence beyond the last":   {Sequence: 99, Digest: second},
 		} {
-			all, err := f.KeyDigests(ctx, elsewhere, 2)
-			require.NoError(t, err)
+			all := storetest.Must(f.KeyDigests(ctx, elsewhere, 2))(t)
 			require.Zero(t, all.After, name)
 			require.Equal(t, []string{first, second}, all.Digests, name)
 		}
-		one, err := f.KeyDigests(ctx, api.KeyPosition{}, 1)
-		require.NoError(t, err)
+		one := storetest.Must(f.KeyDigests(ctx, api.KeyPosition{}, 1))(t)
 		require.True(t, one.More)
 		require.Equal(t, []string{first}, one.Digests)
 	})
@@ -359,8 +322,7 @@ func TestKeyDigestsOmitKeysThatEndedLongAgoOrUnused(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx := t.Context()
 		listed := func(after api.KeyPosition) api.KeyDigests {
-			page, err := f.KeyDigests(ctx, after, 9)
-			require.NoError(t, err)
+			page := storetest.Must(f.KeyDigests(ctx, after, 9))(t)
 			return page
 		}
 		shortened := func(digest string) string { return digest[:api.KeyDigestLength] }
@@ -371,8 +333,7 @@ func TestKeyDigestsOmitKeysThatEndedLongAgoOrUnused(t *testing.T) {
 		unused, unusedDigest := f.issue(keys.Order{}, keys.MaxLife)
 		before := listed(api.KeyPosition{})
 		for _, id := range []string{used.ID, unused.ID} {
-			_, err := f.Revoke(ctx, "ada", id, false)
-			require.NoError(t, err)
+			storetest.Must(f.Revoke(ctx, "ada", id, false))(t)
 		}
 		ended := []string{shortened(usedDigest), shortened(short), shortened(current)}
 		for _, c := range []struct {
@@ -396,7 +357,7 @@ func TestKeyDigestsLeaveNoGapWhileKeysAreIssued(t *testing.T) {
 		const issued = 60
 		done := make(chan []error)
 		go func() {
-			done <- atOnce(issued, func(i int) error {
+			done <- storetest.Together(issued, func(i int) error {
 				_, err := f.Issue(ctx, "ada", keys.Order{UseCase: "x", Tier: api.Free}, keys.MaxLife, stored(i))
 				return err
 			})
@@ -410,8 +371,7 @@ func TestKeyDigestsLeaveNoGapWhileKeysAreIssued(t *testing.T) {
 				issuing = false
 			default:
 			}
-			page, err := f.KeyDigests(ctx, at, issued)
-			require.NoError(t, err)
+			page := storetest.Must(f.KeyDigests(ctx, at, issued))(t)
 			followed, at = append(followed, page.Digests...), page.Last
 		}
 		require.Len(t, followed, issued)

@@ -21,6 +21,7 @@ import (
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/redisdb/embedded"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/keys"
@@ -175,8 +176,7 @@ func TestCopy(t *testing.T) {
 			m.charge("2026-11-21", "c", 7)
 			copied()
 			require.Equal(t, map[string]int{"b": 1, "c": 7}, m.saved("2026-11-21"))
-			used, err := m.Used(t.Context(), "b", time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))
-			require.NoError(t, err)
+			used := storetest.Must(m.Used(t.Context(), "b", time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)))(t)
 			require.LessOrEqual(t, used, math.MaxInt32)
 			require.GreaterOrEqual(t, used, 0)
 		}
@@ -184,10 +184,8 @@ func TestCopy(t *testing.T) {
 }
 
 func TestCopyWithoutRedis(t *testing.T) {
-	server, err := embedded.Start("127.0.0.1:0")
-	require.NoError(t, err)
-	options, err := redis.ParseURL(server.URL())
-	require.NoError(t, err)
+	server := storetest.Must(embedded.Start("127.0.0.1:0"))(t)
+	options := storetest.Must(redis.ParseURL(server.URL()))(t)
 	options.DialerRetries, options.MaxRetries = 1, -1
 	c := redis.NewClient(options)
 	defer c.Close()
@@ -330,8 +328,7 @@ func TestRestoreLeavesOutMergedAccounts(t *testing.T) {
 func TestTheLastMinuteOfAMergedAccountCountsForTheOther(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
 		m, ctx := newMeter(t, c), t.Context()
-		now, err := c.Time(ctx).Result()
-		require.NoError(t, err)
+		now := storetest.Must(c.Time(ctx).Result())(t)
 		window := func(account string, life time.Duration, ago ...time.Duration) {
 			for _, d := range ago { // newest first
 				require.NoError(t, c.RPush(ctx, counter.Window(account), now.Add(-d).UnixMicro()).Err())
@@ -343,8 +340,7 @@ func TestTheLastMinuteOfAMergedAccountCountsForTheOther(t *testing.T) {
 		for _, from := range []string{"acc_a", "acc_c"} { // the second has none
 			m.move(from, "acc_b")
 			require.NoError(t, m.DeliverMoves(ctx, ""))
-			recent, err := m.Recent(ctx, "acc_b")
-			require.NoError(t, err)
+			recent := storetest.Must(m.Recent(ctx, "acc_b"))(t)
 			require.Equal(t, 5, recent, "of the last 60 seconds")
 			merged := c.LRange(ctx, counter.Window("acc_b"), 0, -1).Val()
 			require.Len(t, merged, 7)
@@ -373,11 +369,9 @@ func TestMergedUsageIsTheSumExactlyOnce(t *testing.T) {
 
 func newRedis(t *testing.T) *redis.Client {
 	t.Helper()
-	server, err := embedded.Start("127.0.0.1:0")
-	require.NoError(t, err)
+	server := storetest.Must(embedded.Start("127.0.0.1:0"))(t)
 	t.Cleanup(server.Close)
-	options, err := redis.ParseURL(server.URL())
-	require.NoError(t, err)
+	options := storetest.Must(redis.ParseURL(server.URL()))(t)
 	c := redis.NewClient(options)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -386,10 +380,9 @@ func newRedis(t *testing.T) *redis.Client {
 // newAccount creates an account and returns its ID.
 func newAccount(t require.TestingT, db testkit.DB) string {
 	digests++
-	key, err := keys.NewStore(db.DB).
+	key := storetest.Must(keys.NewStore(db.DB).
 		Issue(context.Background(), "ada", keys.Order{UseCase: "x", Tier: api.Free}, keys.MaxLife,
-			keys.Record{Digest: fmt.Sprintf("%064x", digests), Prefix: "oda_live_", LastFour: "abcd"})
-	require.NoError(t, err)
+			keys.Record{Digest: fmt.Sprintf("%064x", digests), Prefix: "oda_live_", LastFour: "abcd"}))(t)
 	return key.Account
 }
 
@@ -516,8 +509,7 @@ func (m *model) check() {
 		all += n
 	}
 	for _, a := range m.accounts {
-		saved, err := m.store.UsedOn(m.ctx, a, m.db.Now())
-		require.NoError(m, err)
+		saved := storetest.Must(m.store.UsedOn(m.ctx, a, m.db.Now()))(m)
 		n, _ := m.redis.HGet(m.ctx, counter.Day(m.day), a).Int()
 		counted += n
 		if m.holder[a] == a {
@@ -632,8 +624,7 @@ func FuzzStoredValues(f *testing.F) {
 			}
 			require.NoError(t, client.FlushDB(ctx).Err())
 			require.NoError(t, m.Restore(ctx, day), place)
-			used, err := m.Used(ctx, to, noon)
-			require.NoError(t, err)
+			used := storetest.Must(m.Used(ctx, to, noon))(t)
 			require.Equal(t, m.saved(day)[to], used, "%s: restored without a restart", place)
 		}
 	})

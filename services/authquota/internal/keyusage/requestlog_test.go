@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/keyusage"
 	"opportunity.internal/services/authquota/internal/testkit"
@@ -48,8 +49,7 @@ func TestCheckLeavesOutWhatIsNotStored(t *testing.T) {
 	ahead, old, odd := logged(1), logged(2), logged(3)
 	ahead.At, old.At = now.Add(time.Hour), now.Add(-api.RequestLogDuration)
 	odd.Params, odd.Code = "q=private&remote=true", "code_of_another_release"
-	got, err := keyusage.CheckRequests([]api.LoggedRequest{ahead, old, odd}, now)
-	require.NoError(t, err)
+	got := storetest.Must(keyusage.CheckRequests([]api.LoggedRequest{ahead, old, odd}, now))(t)
 	ahead.At, odd.Params, odd.Code = now, "remote=true", ""
 	require.Equal(t, []api.LoggedRequest{ahead, odd}, got)
 }
@@ -74,8 +74,7 @@ func TestRequestsOfAnAccount(t *testing.T) {
 		require.NoError(t, s.AddRequests(ctx, batch))
 		require.NoError(t, s.AddRequests(ctx, batch), "sent again")
 		require.NoError(t, s.AddRequests(ctx, nil))
-		recent, err := s.RecentRequests(ctx, one.Account)
-		require.NoError(t, err)
+		recent := storetest.Must(s.RecentRequests(ctx, one.Account))(t)
 		require.Len(t, recent, 2)
 		require.Equal(t, []api.LoggedRequest{batch[1], batch[0]}, []api.LoggedRequest{
 			recent[0].LoggedRequest, recent[1].LoggedRequest,
@@ -85,8 +84,7 @@ func TestRequestsOfAnAccount(t *testing.T) {
 
 		// the log follows its key to another account
 		require.NoError(t, db.Exec("UPDATE api_keys SET account_id = ? WHERE id = ?", other.Account, one.ID).Error)
-		recent, err = s.RecentRequests(ctx, other.Account)
-		require.NoError(t, err)
+		recent = storetest.Must(s.RecentRequests(ctx, other.Account))(t)
 		require.Len(t, recent, 3)
 	})
 }
@@ -109,14 +107,12 @@ func TestOldRequestsLeaveTheLog(t *testing.T) {
 			require.NoError(t, s.PruneRequests(ctx))
 			require.Equal(t, 1+1100, stored(), "whole seconds")
 		}
-		recent, err := s.RecentRequests(ctx, busy.Account)
-		require.NoError(t, err)
+		recent := storetest.Must(s.RecentRequests(ctx, busy.Account))(t)
 		require.Len(t, recent, api.RequestLogSize)
 		require.Equal(t, batch[len(batch)-1].ID, recent[0].ID, "the newest remain")
 
 		db.Advance(api.RequestLogDuration)
-		recent, err = s.RecentRequests(ctx, quiet.Account)
-		require.NoError(t, err)
+		recent = storetest.Must(s.RecentRequests(ctx, quiet.Account))(t)
 		require.Empty(t, recent, "not shown even before it is deleted")
 		db.Advance(time.Minute)
 		require.NoError(t, s.PruneRequests(ctx))
@@ -147,16 +143,14 @@ func BenchmarkTenThousandCalls(b *testing.B) {
 					for i := range 1000 {
 						at := db.Now().Add(-24*time.Hour + time.Duration(calls)*2*time.Millisecond)
 						calls++
-						id, err := uuid.NewV7()
-						require.NoError(b, err)
+						id := storetest.Must(uuid.NewV7())(b)
 						r := api.LoggedRequest{
 							ID: id.String(), Key: held[i%5].ID, At: at, Route: "/api/v1/opportunities", Params: "country=CA&limit=50",
 							Status: 200, Duration: 1234 * time.Microsecond,
 						}
 						batch.Requests = append(batch.Requests, r)
 					}
-					body, err := json.Marshal(batch)
-					require.NoError(b, err)
+					body := storetest.Must(json.Marshal(batch))(b)
 					bodies = append(bodies, body)
 				}
 				before := processCPU(b)
@@ -164,8 +158,7 @@ func BenchmarkTenThousandCalls(b *testing.B) {
 				for _, body := range bodies {
 					var batch api.UsageBatch
 					require.NoError(b, json.Unmarshal(body, &batch))
-					requests, err := keyusage.CheckRequests(batch.Requests, db.Now())
-					require.NoError(b, err)
+					requests := storetest.Must(keyusage.CheckRequests(batch.Requests, db.Now()))(b)
 					require.NoError(b, s.AddRequests(b.Context(), requests))
 				}
 				cpu += processCPU(b) - before
@@ -173,8 +166,7 @@ func BenchmarkTenThousandCalls(b *testing.B) {
 			b.ReportMetric(float64(cpu.Milliseconds())/float64(b.N), "cpu-ms")
 			require.NoError(b, s.PruneRequests(b.Context()))
 			before := time.Now()
-			recent, err := s.RecentRequests(b.Context(), held[0].Account)
-			require.NoError(b, err)
+			recent := storetest.Must(s.RecentRequests(b.Context(), held[0].Account))(b)
 			b.ReportMetric(float64(time.Since(before).Microseconds())/1000, "page-ms")
 			require.Len(b, recent, api.RequestLogSize)
 		})

@@ -13,13 +13,13 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota/internal/keyusage"
 )
 
 // The documentation states the days of the chart and of the file.
 func TestDocumentationHasTheDays(t *testing.T) {
-	text, err := os.ReadFile("../../../../docs/consumers/usage.md")
-	require.NoError(t, err)
+	text := storetest.Must(os.ReadFile("../../../../docs/consumers/usage.md"))(t)
 	fewest := len(keyusage.Since(make([]keyusage.Bar, keyusage.ChartDays)))
 	require.Contains(t, string(text),
 		fmt.Sprintf("at least for the last %d and at most for the last %d", fewest, keyusage.ChartDays))
@@ -109,15 +109,13 @@ func TestDrawings(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			drawn, err := keyusage.Chart(keyusage.Bars(keyusage.Last(noon, 30), counts))
-			require.NoError(t, err)
+			drawn := storetest.Must(keyusage.Chart(keyusage.Bars(keyusage.Last(noon, 30), counts)))(t)
 			got := string(drawn)
 			file := "testdata/" + name + ".svg"
 			if *update {
 				require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
 			}
-			want, err := os.ReadFile(file)
-			require.NoError(t, err)
+			want := storetest.Must(os.ReadFile(file))(t)
 			require.Equal(t, string(want), got)
 		})
 	}

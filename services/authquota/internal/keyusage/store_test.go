@@ -12,6 +12,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/keyusage"
 	"opportunity.internal/services/authquota/internal/testkit"
@@ -37,21 +38,16 @@ func TestUsageBatchIsAddedOnce(t *testing.T) {
 		s, ctx, day := keyusage.NewStore(db.DB), t.Context(), counter.DayOf(db.Now())
 		key := issue(t, db, "a")
 		for _, id := range []string{"first", "first", "second"} {
-			unknown, err := s.Count(ctx, batch(id, key, day, 3, db.Now()))
-			require.NoError(t, err)
+			unknown := storetest.Must(s.Count(ctx, batch(id, key, day, 3, db.Now())))(t)
 			require.Zero(t, unknown)
 		}
-		unknown, err := s.Count(ctx, batch("third", keys.Key{ID: keys.NewID()}, day, 3, db.Now()))
-		require.NoError(t, err)
+		unknown := storetest.Must(s.Count(ctx, batch("third", keys.Key{ID: keys.NewID()}, day, 3, db.Now())))(t)
 		require.Equal(t, 1, unknown)
-		_, err = s.Count(ctx, batch("late", key, day, 1, db.Now().Add(-time.Hour)))
-		require.NoError(t, err)
+		storetest.Must(s.Count(ctx, batch("late", key, day, 1, db.Now().Add(-time.Hour))))(t)
 
-		sent, err := s.SentOn(ctx, key.Account, db.Now())
-		require.NoError(t, err)
+		sent := storetest.Must(s.SentOn(ctx, key.Account, db.Now()))(t)
 		require.Equal(t, 7, sent[key.ID][keyusage.Served])
-		used, err := keys.NewStore(db.DB).Resolve(ctx, []string{strings.Repeat("a", 64)})
-		require.NoError(t, err)
+		used := storetest.Must(keys.NewStore(db.DB).Resolve(ctx, []string{strings.Repeat("a", 64)}))(t)
 		require.Equal(t, db.Now(), *used.LastUsedAt, "a late batch does not set it back")
 	})
 }
@@ -101,9 +97,8 @@ func TestUsageByKeyAndByAccountAgreeAfterAMerge(t *testing.T) {
 		s, keyStore, ctx := keyusage.NewStore(db.DB), keys.NewStore(db.DB), t.Context()
 		person, _ := db.Person(t, "ann@example.org")
 		older := issue(t, db, "a")
-		own, err := keyStore.Issue(ctx, "ada", keys.Order{UseCase: "x", Account: person}, keys.MaxLife,
-			keys.Record{Digest: strings.Repeat("b", 64), Prefix: "oda_live_", LastFour: "abcd"})
-		require.NoError(t, err)
+		own := storetest.Must(keyStore.Issue(ctx, "ada", keys.Order{UseCase: "x", Account: person}, keys.MaxLife,
+			keys.Record{Digest: strings.Repeat("b", 64), Prefix: "oda_live_", LastFour: "abcd"}))(t)
 		today, yesterday := counter.DayOf(db.Now()), counter.DayOf(db.Now().Add(-24*time.Hour))
 		send := func(id string) {
 			t.Helper()
@@ -118,12 +113,10 @@ func TestUsageByKeyAndByAccountAgreeAfterAMerge(t *testing.T) {
 			requireAgreement(t, db)
 		}
 		send("before")
-		_, err = keyStore.Connect(ctx, person, []string{strings.Repeat("a", 64)})
-		require.NoError(t, err)
+		storetest.Must(keyStore.Connect(ctx, person, []string{strings.Repeat("a", 64)}))(t)
 		requireAgreement(t, db)
 		send("after")
-		counts, err := s.ByDay(ctx, person, keyusage.Range{From: yesterday, To: today})
-		require.NoError(t, err)
+		counts := storetest.Must(s.ByDay(ctx, person, keyusage.Range{From: yesterday, To: today}))(t)
 		sum := 0
 		for _, c := range counts {
 			sum += c.Calls
@@ -137,8 +130,7 @@ func TestUsageIsDeletedAfterRetention(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
 		s, ctx := keyusage.NewStore(db.DB), t.Context()
 		key := issue(t, db, "a")
-		_, err := s.Count(ctx, batch("first", key, counter.DayOf(db.Now()), 3, db.Now()))
-		require.NoError(t, err)
+		storetest.Must(s.Count(ctx, batch("first", key, counter.DayOf(db.Now()), 3, db.Now())))(t)
 		rows := func(table string) (n int64) {
 			t.Helper()
 			require.NoError(t, db.Table(table).Count(&n).Error)
@@ -165,8 +157,7 @@ func TestServedByDay(t *testing.T) {
 			{Key: key.ID, Day: "2026-11-18", Outcome: api.CallServed, Calls: 9},
 		}, LastUsed: map[string]time.Time{key.ID: db.Now(), other.ID: db.Now()}})
 		require.NoError(t, err)
-		days, err := s.Served(ctx, keyusage.Range{From: "2026-11-19", To: "2026-11-20"})
-		require.NoError(t, err)
+		days := storetest.Must(s.Served(ctx, keyusage.Range{From: "2026-11-19", To: "2026-11-20"}))(t)
 		require.Equal(t, []api.DayServed{{Day: "2026-11-19", Calls: 10, Failed: 1}}, days)
 	})
 }
@@ -222,12 +213,10 @@ func TestInvalidBatchesAreRejected(t *testing.T) {
 		"no time":          {with(func(t *api.UsageCount) { t.LastAt = time.Time{} }), "counts[1].lastAt"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := keyusage.Check(c.batch, noon)
-			require.ErrorContains(t, err, c.words)
+			require.ErrorContains(t, storetest.Err(keyusage.Check(c.batch, noon)), c.words)
 		})
 	}
 	for _, day := range []string{"2026-11-21", keyusage.Last(noon, keyusage.RetentionDays).From} {
-		_, err := keyusage.Check(with(func(t *api.UsageCount) { t.Day = day }), noon)
-		require.NoError(t, err, day)
+		require.NoError(t, storetest.Err(keyusage.Check(with(func(t *api.UsageCount) { t.Day = day }), noon)), day)
 	}
 }

@@ -1,10 +1,10 @@
 package notices_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +13,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/keyusage"
@@ -32,8 +33,7 @@ type fixture struct {
 
 func onBoth(t *testing.T, test func(t *testing.T, f fixture)) {
 	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
-		tiers, err := account.ParseTiers("free=10/100/10")
-		require.NoError(t, err)
+		tiers := storetest.Must(account.ParseTiers("free=10/100/10"))(t)
 		id, _ := db.Person(t, "ada@example.org")
 		test(t, fixture{notices.NewStore(db.DB, tiers), t, db, id})
 	})
@@ -70,16 +70,14 @@ const (
 
 func TestDefaultsApplyUntilAChoice(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
-		wanted, err := f.Choices(t.Context(), f.id)
-		require.NoError(t, err)
+		wanted := storetest.Must(f.Choices(t.Context(), f.id))(t)
 		for _, c := range notices.All {
 			require.Equal(t, c.Default, wanted[c.Kind], c.Kind)
 		}
 		f.use(100)
 		require.Empty(t, f.notified())
 		f.choose(notices.DayUsed)
-		wanted, err = f.Choices(t.Context(), f.id)
-		require.NoError(t, err)
+		wanted = storetest.Must(f.Choices(t.Context(), f.id))(t)
 		require.True(t, wanted[notices.DayUsed])
 		require.False(t, wanted[notices.KeyExpiry])
 		require.Equal(t, "notices.choose", slices.Compact(f.db.Audit(t))[len(slices.Compact(f.db.Audit(t)))-1])
@@ -115,10 +113,9 @@ func TestNoticesFollowTheTier(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		f.choose(notices.DayNearlyUsed)
 		until := f.db.Now().Add(24 * time.Hour)
-		err := plan.NewStore(f.db.DB).Entitle(t.Context(), f.id, api.Entitlement{
+		require.NoError(t, plan.NewStore(f.db.DB).Entitle(t.Context(), f.id, api.Entitlement{
 			Tier: api.Commercial, PaidUntil: &until, Version: 1,
-		})
-		require.NoError(t, err)
+		}))
 		f.db.TakeMails(t)
 		f.use(100)
 		require.Empty(t, f.notified(), "of 50,000")
@@ -152,15 +149,7 @@ func TestConcurrentProcessesSendOneNotice(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		f.choose(notices.DayNearlyUsed, notices.DayUsed)
 		f.use(100)
-		var processes sync.WaitGroup
-		for range 8 {
-			processes.Go(func() {
-				if err := f.NotifyUsage(t.Context()); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		processes.Wait()
+		require.NoError(t, errors.Join(storetest.Together(8, func(int) error { return f.NotifyUsage(t.Context()) })...))
 		require.Equal(t, []string{all}, f.db.TakeSubjects(t))
 	})
 }
@@ -190,10 +179,9 @@ func TestPlanNoticesRespectTheChoice(t *testing.T) {
 		entitle := func(days int, trouble api.Trouble) []string {
 			until := testkit.Start.AddDate(0, 0, days)
 			version++
-			err := s.Entitle(t.Context(), f.id, api.Entitlement{
+			require.NoError(t, s.Entitle(t.Context(), f.id, api.Entitlement{
 				Tier: api.Commercial, PaidUntil: &until, Renews: true, Trouble: trouble, Version: version,
-			})
-			require.NoError(t, err)
+			}))
 			return f.db.TakeSubjects(t)
 		}
 		require.Equal(t, []string{"ada@example.org: Your plan has started"}, entitle(30, api.NoTrouble))
@@ -229,8 +217,7 @@ func TestAnnouncementsAreChecked(t *testing.T) {
 	good := notices.Announcement{
 		ID: "terms-2027-01", Kind: notices.TermsChange, Subject: " New terms ", Text: "\r\nOne\r\ntwo \n\n\n\nThree\n",
 	}
-	got, err := good.Check()
-	require.NoError(t, err)
+	got := storetest.Must(good.Check())(t)
 	require.Equal(t, []string{"New terms", "One\ntwo\n\nThree"}, []string{got.Subject, got.Text})
 	for _, c := range []struct {
 		field string
@@ -247,8 +234,7 @@ func TestAnnouncementsAreChecked(t *testing.T) {
 	} {
 		a := good
 		c.spoil(&a)
-		_, err := a.Check()
-		require.ErrorContains(t, err, "Parameter "+c.field)
+		require.ErrorContains(t, storetest.Err(a.Check()), "Parameter "+c.field)
 	}
 }
 
@@ -258,8 +244,7 @@ var sunset = api.AnnouncementRequest{
 
 func (f fixture) announce(r api.AnnouncementRequest) api.Announcement {
 	f.t.Helper()
-	a, err := f.Announce(f.t.Context(), "ann", r)
-	require.NoError(f.t, err)
+	a := storetest.Must(f.Announce(f.t.Context(), "ann", r))(f.t)
 	return a
 }
 
@@ -324,8 +309,7 @@ func TestRepeatedAnnouncementIsSentOnce(t *testing.T) {
 		for _, dryRun := range []bool{true, false} {
 			other := sunset
 			other.Text, other.DryRun = "Another text.", dryRun
-			_, err := f.Announce(t.Context(), "ann", other)
-			require.ErrorContains(t, err, "choose another id")
+			require.ErrorContains(t, storetest.Err(f.Announce(t.Context(), "ann", other)), "choose another id")
 		}
 	})
 }
@@ -334,11 +318,8 @@ func TestAnnouncementIsPostedInBatches(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		f.people(149)
 		f.announce(sunset)
-		var busy sync.WaitGroup
-		for range 3 { // concurrent processes, whose second batch waits for the first to leave the outbox
-			busy.Go(func() { require.NoError(t, f.PostAnnouncements(t.Context())) })
-		}
-		busy.Wait()
+		// concurrent processes, whose second batch waits for the first to leave the outbox
+		require.NoError(t, errors.Join(storetest.Together(3, func(int) error { return f.PostAnnouncements(t.Context()) })...))
 		a := f.announce(sunset)
 		require.Equal(t, []int{100, 150}, []int{a.Posted, a.Recipients})
 		subjects := append(f.db.TakeSubjects(t), f.posted()...)

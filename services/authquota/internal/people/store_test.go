@@ -3,8 +3,8 @@ package people_test
 import (
 	"context"
 	"regexp"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/credential"
 	"opportunity.internal/services/authquota/internal/mail"
@@ -48,8 +49,7 @@ func newFixture(t *testing.T, db testkit.DB) fixture {
 // halfway returns a session after a valid password.
 func (f fixture) halfway(t *testing.T) people.Session {
 	t.Helper()
-	admitted, err := f.SignInHalfway(t.Context(), f.account, people.Entry{})
-	require.NoError(t, err)
+	admitted := storetest.Must(f.SignInHalfway(t.Context(), f.account, people.Entry{}))(t)
 	half, _, err := f.Session(t.Context(), admitted.Session)
 	require.NoError(t, err)
 	return half
@@ -75,8 +75,7 @@ func secretIn(t *testing.T, letter mail.Letter, purpose people.LinkPurpose) stri
 func (f fixture) beginReset(t *testing.T) (keep string) {
 	t.Helper()
 	f.db.TakeMails(t)
-	person, err := f.Person(t.Context(), f.account)
-	require.NoError(t, err)
+	person := storetest.Must(f.Person(t.Context(), f.account))(t)
 	require.NoError(t, f.RequestNewAuthenticator(t.Context(), person))
 	asked := f.db.TakeMails(t)[0]
 	require.NoError(t, f.BeginReset(t.Context(), secretIn(t, asked, people.LinkLost)))
@@ -85,19 +84,7 @@ func (f fixture) beginReset(t *testing.T) (keep string) {
 
 // concurrently calls do n times concurrently and returns how many calls succeeded.
 func concurrently(n int, do func(i int) error) (succeeded int) {
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() {
-			if err := do(i); err == nil {
-				mu.Lock()
-				defer mu.Unlock()
-				succeeded++
-			}
-		})
-	}
-	all.Wait()
-	return succeeded
+	return n - len(slices.DeleteFunc(storetest.Together(n, do), func(err error) bool { return err == nil }))
 }
 
 func TestStepOfACodeSignsInOnce(t *testing.T) {
@@ -122,8 +109,7 @@ func TestRecoveryCodeSignsInOnce(t *testing.T) {
 			_, err := f.SignIn(t.Context(), halves[i], people.Entry{}, people.ByRecoveryCode("one"))
 			return err
 		}))
-		person, err := f.Person(t.Context(), f.account)
-		require.NoError(t, err)
+		person := storetest.Must(f.Person(t.Context(), f.account))(t)
 		require.Equal(t, 1, person.RecoveryCodesLeft)
 	})
 }
@@ -147,13 +133,10 @@ func TestConcurrentAttemptsAreCounted(t *testing.T) {
 		}
 		require.Equal(t, free, delayed)
 		f.db.Advance(people.AddressRule.First)
-		wait, err := f.CountAttempt(t.Context(), subject)
-		require.NoError(t, err)
+		wait := storetest.Must(f.CountAttempt(t.Context(), subject))(t)
 		require.Zero(t, wait)
-		_, err = f.SignInHalfway(t.Context(), f.account, people.Entry{}, subject)
-		require.NoError(t, err)
-		wait, err = f.CountAttempt(t.Context(), subject)
-		require.NoError(t, err)
+		storetest.Must(f.SignInHalfway(t.Context(), f.account, people.Entry{}, subject))(t)
+		wait = storetest.Must(f.CountAttempt(t.Context(), subject))(t)
 		require.Zero(t, wait, "a success removes the failures")
 	})
 }
@@ -175,8 +158,7 @@ func TestLinkMakesOneAccount(t *testing.T) {
 func TestOneOfTwoNewPasswordsIsStored(t *testing.T) {
 	onBothStores(t, func(t *testing.T, f fixture) {
 		ctx := t.Context()
-		other, err := f.SignIn(ctx, f.halfway(t), people.Entry{}, people.ByCode(9))
-		require.NoError(t, err)
+		other := storetest.Must(f.SignIn(ctx, f.halfway(t), people.Entry{}, people.ByCode(9)))(t)
 		_, old, err := f.Credentials(ctx, address)
 		require.NoError(t, err)
 		require.Equal(t, 1, concurrently(2, func(i int) error {
@@ -198,8 +180,7 @@ func TestALostAuthenticatorIsRemovedAfterTheWait(t *testing.T) {
 		ctx := t.Context()
 		schedule := func(want time.Duration) {
 			t.Helper()
-			at, err := f.ScheduleReset(ctx, "ann", f.account, "checked by phone")
-			require.NoError(t, err)
+			at := storetest.Must(f.ScheduleReset(ctx, "ann", f.account, "checked by phone"))(t)
 			require.Equal(t, f.db.Now().Add(want), at)
 		}
 		has := func(authenticator bool, why string) {
@@ -226,8 +207,7 @@ func TestALostAuthenticatorIsRemovedAfterTheWait(t *testing.T) {
 		f.db.Advance(people.OperatorResetWait)
 		has(true, "cancelled by the link")
 		schedule(people.OperatorResetWait)
-		_, err = f.SignIn(ctx, f.halfway(t), people.Entry{}, people.ByCode(7))
-		require.NoError(t, err)
+		storetest.Must(f.SignIn(ctx, f.halfway(t), people.Entry{}, people.ByCode(7)))(t)
 		f.db.Advance(people.OperatorResetWait)
 		has(true, "cancelled by a code")
 
@@ -245,12 +225,10 @@ func TestALostAuthenticatorIsRemovedAfterTheWait(t *testing.T) {
 		f.db.Advance(time.Microsecond)
 		has(false, "removed")
 		require.Contains(t, f.db.TakeSubjects(t), address+": Your authenticator was removed")
-		left, err := f.Passkeys(ctx, f.account)
-		require.NoError(t, err)
+		left := storetest.Must(f.Passkeys(ctx, f.account))(t)
 		require.Empty(t, left)
 		for reason, want := range map[string]string{"": "Parameter reason", "again": "has no authenticator"} {
-			_, err = f.ScheduleReset(ctx, "ann", f.account, reason)
-			require.ErrorContains(t, err, want)
+			require.ErrorContains(t, storetest.Err(f.ScheduleReset(ctx, "ann", f.account, reason)), want)
 		}
 	})
 }
@@ -267,8 +245,7 @@ func TestSignInDataIsDeletedAfterRetention(t *testing.T) {
 			}
 			return counts
 		}
-		_, err := f.CountAttempt(t.Context(), people.AttemptsOnAddress.Of("203.0.113.0/24", address))
-		require.NoError(t, err)
+		storetest.Must(f.CountAttempt(t.Context(), people.AttemptsOnAddress.Of("203.0.113.0/24", address)))(t)
 		require.Equal(t, []int64{1, 1, 1, 1}, rows())
 		const day = 24 * time.Hour
 		f.db.Advance(2*day + time.Second)
@@ -283,16 +260,12 @@ func TestSignInDataIsDeletedAfterRetention(t *testing.T) {
 func TestChangeOfAnAccountIsRecordedOnce(t *testing.T) {
 	onBothStores(t, func(t *testing.T, f fixture) {
 		ctx, id := t.Context(), f.account
-		suspend, err := account.Suspend("unpaid")
-		require.NoError(t, err)
-		resume, err := account.Resume("settled")
-		require.NoError(t, err)
-		grant, err := account.Grant(api.Developer)
-		require.NoError(t, err)
+		suspend := storetest.Must(account.Suspend("unpaid"))(t)
+		resume := storetest.Must(account.Resume("settled"))(t)
+		grant := storetest.Must(account.Grant(api.Developer))(t)
 		f.db.TakeTouched(t)
 		for _, change := range []account.Change{suspend, suspend, grant, grant, resume} {
-			_, err := f.ChangeAccount(ctx, "bob", id, change)
-			require.NoError(t, err)
+			storetest.Must(f.ChangeAccount(ctx, "bob", id, change))(t)
 		}
 		var subjects []string
 		mails := f.db.TakeMails(t)
@@ -370,9 +343,8 @@ func TestOwnerCancelsWhatAnIntruderRequested(t *testing.T) {
 			return f.ResetPassword(ctx, f.secret(t, people.LinkReset), "another", people.Entry{})
 		}},
 		"another authenticator": {both, func(ctx context.Context, f fixture, _ string) error {
-			seed, err := f.NewSeed(ctx, f.current)
-			require.NoError(t, err)
-			_, err = f.ReplaceAuthenticator(ctx, f.current, seed, 9)
+			seed := storetest.Must(f.NewSeed(ctx, f.current))(t)
+			_, err := f.ReplaceAuthenticator(ctx, f.current, seed, 9)
 			return err
 		}},
 		"the end of all sessions": {addressOnly, func(ctx context.Context, f fixture, _ string) error {
@@ -400,8 +372,7 @@ func TestOwnerCancelsWhatAnIntruderRequested(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, f := t.Context(), newFixture(t, testkit.OnSQLite(t))
-			person, err := f.Person(ctx, f.account)
-			require.NoError(t, err)
+			person := storetest.Must(f.Person(ctx, f.account))(t)
 			require.NoError(t, f.RequestAddressChange(ctx, person, "eve@example.org"))
 			var keep, link string
 			for _, m := range f.db.TakeMails(t) {
@@ -413,12 +384,10 @@ func TestOwnerCancelsWhatAnIntruderRequested(t *testing.T) {
 			}
 			f.beginReset(t)
 			require.NoError(t, c.act(ctx, f, keep))
-			pending, err := f.AddressChange(ctx, f.account)
-			require.NoError(t, err)
+			pending := storetest.Must(f.AddressChange(ctx, f.account))(t)
 			_, gone := f.Link(ctx, link, people.LinkNewAddress)
 			require.Equal(t, strings.Contains(c.cancels, "address"), gone != nil && pending.Email == "", "address")
-			person, err = f.Person(ctx, f.account)
-			require.NoError(t, err)
+			person = storetest.Must(f.Person(ctx, f.account))(t)
 			require.Equal(t, strings.Contains(c.cancels, "authenticator"), person.ResetAt == nil, "authenticator")
 		})
 	}

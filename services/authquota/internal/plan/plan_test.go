@@ -1,7 +1,7 @@
 package plan_test
 
 import (
-	"sync"
+	"errors"
 	"testing"
 	"time"
 
@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota/internal/plan"
 	"opportunity.internal/services/authquota/internal/testkit"
 )
@@ -122,14 +123,12 @@ func TestOnlyANewerEntitlementChangesAnything(t *testing.T) {
 		until := db.Now().AddDate(0, 1, 0)
 		db.TakeTouched(t)
 		for _, version := range []int64{2, 2, 1} {
-			err := s.Entitle(ctx, id, paid(until.AddDate(0, int(version), 0), version))
-			require.NoError(t, err)
+			require.NoError(t, s.Entitle(ctx, id, paid(until.AddDate(0, int(version), 0), version)))
 			require.Equal(t, []string{id}, db.TakeTouched(t),
 				"also for a repetition: the change before may not be in effect yet")
 		}
 		require.Equal(t, []string{"ada@example.org: Your plan has started"}, db.TakeSubjects(t))
-		err := s.Entitle(ctx, "acc_unknown", paid(until, 1))
-		require.ErrorContains(t, err, "no account")
+		require.ErrorContains(t, s.Entitle(ctx, "acc_unknown", paid(until, 1)), "no account")
 	})
 }
 
@@ -138,14 +137,9 @@ func TestConcurrentEntitlementsEndAtTheNewestVersion(t *testing.T) {
 		s := plan.NewStore(db.DB)
 		id, _ := db.Person(t, "ada@example.org")
 		const newest = 12
-		var all sync.WaitGroup
-		for version := range int64(newest) {
-			all.Go(func() {
-				err := s.Entitle(t.Context(), id, paid(db.Now().AddDate(0, 0, int(version)+1), version+1))
-				require.NoError(t, err)
-			})
-		}
-		all.Wait()
+		require.NoError(t, errors.Join(storetest.Together(newest, func(i int) error {
+			return s.Entitle(t.Context(), id, paid(db.Now().AddDate(0, 0, i+1), int64(i+1)))
+		})...))
 		var version int64
 		require.NoError(t, db.Raw("SELECT version FROM entitlements WHERE account_id = ?", id).Scan(&version).Error)
 		require.Equal(t, int64(newest), version)
@@ -159,21 +153,15 @@ func TestEndOfAPlanSendsOneMail(t *testing.T) {
 		s, ctx := plan.NewStore(db.DB), t.Context()
 		id, _ := db.Person(t, "ada@example.org")
 		until := db.Now().AddDate(0, 1, 0)
-		err := s.Entitle(ctx, id, paid(until, 1))
-		require.NoError(t, err)
+		require.NoError(t, s.Entitle(ctx, id, paid(until, 1)))
 		db.TakeMails(t)
 		db.Advance(until.Sub(db.Now()) + time.Hour)
 		require.NoError(t, s.EndPlans(ctx))
-		err = s.Entitle(ctx, id, paid(db.Now().AddDate(0, 1, 0), 2))
-		require.NoError(t, err)
+		require.NoError(t, s.Entitle(ctx, id, paid(db.Now().AddDate(0, 1, 0), 2)))
 		require.NoError(t, s.EndPlans(ctx))
 		require.Empty(t, db.TakeSubjects(t), "renewed")
 		db.Advance(32 * 24 * time.Hour)
-		var all sync.WaitGroup
-		for range 3 {
-			all.Go(func() { require.NoError(t, s.EndPlans(ctx)) })
-		}
-		all.Wait()
+		require.NoError(t, errors.Join(storetest.Together(3, func(int) error { return s.EndPlans(ctx) })...))
 		require.Equal(t, []string{"ada@example.org: Your plan has ended"}, db.TakeSubjects(t))
 	})
 }

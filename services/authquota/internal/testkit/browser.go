@@ -128,6 +128,25 @@ func (p Page) Shows(status int, words ...string) Page {
 	return p
 }
 
+// Lacks requires that the page has none of these texts, as text or in its markup.
+func (p Page) Lacks(texts ...string) Page {
+	p.t.Helper()
+	for _, text := range texts {
+		require.NotContains(p.t, p.Body, text)
+		require.NotContains(p.t, p.Text(), text)
+	}
+	return p
+}
+
+// Markup requires that the page has these parts of HTML.
+func (p Page) Markup(parts ...string) Page {
+	p.t.Helper()
+	for _, part := range parts {
+		require.Contains(p.t, p.Body, part)
+	}
+	return p
+}
+
 // Leads requires a redirect to target.
 func (p Page) Leads(target string) Page {
 	p.t.Helper()

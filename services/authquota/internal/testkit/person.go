@@ -103,6 +103,13 @@ func (p *Person) Other() *Person {
 	return &other
 }
 
+// Stolen returns the person with another browser, which has the session of this one.
+func (p *Person) Stolen() *Person {
+	other := p.Other()
+	other.Cookies["__Host-session"] = p.Cookies["__Host-session"]
+	return other
+}
+
 var (
 	seeds  = regexp.MustCompile(`<code class="secret">([^<]+)</code>`)
 	tokens = regexp.MustCompile(`name="token" value="([^"]+)"`)

@@ -7,6 +7,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/billing/internal/reconcile"
 	"opportunity.internal/services/billing/internal/subscription"
 )
@@ -32,8 +33,7 @@ func TestEventHasItsWholeEffectOrNone(t *testing.T) {
 		}
 		var version int64
 		for range 2 {
-			outcome, err := s.HandleEvent(t.Context(), e)
-			require.NoError(t, err)
+			outcome := storetest.Must(s.HandleEvent(t.Context(), e))(t)
 			require.Equal(t, reconcile.Done, outcome)
 			require.Equal(t, []string{"acc_1"}, s.pending())
 			require.Equal(t, api.Commercial, s.entitlement("acc_1").Tier)

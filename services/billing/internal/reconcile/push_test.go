@@ -15,6 +15,7 @@ import (
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/billing/internal/reconcile"
 	"opportunity.internal/services/billing/internal/store"
 	"opportunity.internal/services/billing/internal/subscription"
@@ -71,13 +72,11 @@ func (p *pushTest) pusher() *reconcile.Pusher {
 // buy makes the account's only subscription paid for a number of months.
 func (p *pushTest) buy(account string, months int) {
 	p.t.Helper()
-	ticket, err := p.store.Ticket(p.t.Context())
-	require.NoError(p.t, err)
-	_, err = p.store.Apply(p.t.Context(), ticket, store.Cause{Actor: "test"}, subscription.State{
+	ticket := storetest.Must(p.store.Ticket(p.t.Context()))(p.t)
+	storetest.Must(p.store.Apply(p.t.Context(), ticket, store.Cause{Actor: "test"}, subscription.State{
 		ID: "sub_" + account, Account: account, Customer: "cus_" + account, Tier: api.Commercial,
 		Paid: &subscription.Payment{Invoice: "in_1", Until: now.AddDate(0, months, 0)},
-	})
-	require.NoError(p.t, err)
+	}))(p.t)
 }
 
 // deliver delivers what is due after a time, and requires a number of pushes that stay pending.
@@ -170,8 +169,7 @@ func TestNewestChangeIsPushedFirst(t *testing.T) {
 			p.clock = p.clock.Add(time.Second)
 			p.buy(account, 1)
 		}
-		due, err := p.store.Due(t.Context(), 2)
-		require.NoError(t, err)
+		due := storetest.Must(p.store.Due(t.Context(), 2))(t)
 		require.Equal(t, []string{"acc_2", "acc_3"}, []string{due[0].Account, due[1].Account})
 	})
 }

@@ -9,15 +9,14 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/storetest"
 )
 
 // buy buys the plan. Billing misses the events.
 func (s *test) buy(account string) (id string) {
 	s.t.Helper()
-	customer, err := s.Processor.Customer(s.t.Context(), account, account+"@example.com", "att_"+account)
-	require.NoError(s.t, err)
-	customer, err = s.Store.SaveCustomer(s.t.Context(), account, customer)
-	require.NoError(s.t, err)
+	customer := storetest.Must(s.Processor.Customer(s.t.Context(), account, account+"@example.com", "att_"+account))(s.t)
+	customer = storetest.Must(s.Store.SaveCustomer(s.t.Context(), account, customer))(s.t)
 	id, _ = s.processor.Subscribe(customer, account)
 	return id
 }
@@ -25,8 +24,7 @@ func (s *test) buy(account string) (id string) {
 // pending returns the accounts whose entitlements are pushed.
 func (s *test) pending() (accounts []string) {
 	s.t.Helper()
-	due, err := s.Store.Due(s.t.Context(), 100)
-	require.NoError(s.t, err)
+	due := storetest.Must(s.Store.Due(s.t.Context(), 100))(s.t)
 	for _, p := range due {
 		accounts = append(accounts, p.Account)
 	}
@@ -99,8 +97,7 @@ func TestRunFindsUnknownCustomers(t *testing.T) {
 		s.refresh(s.buy("acc_1"))
 		paid := s.entitlement("acc_1").PaidUntil
 		// names the account, the subscription does not
-		customer, err := s.Processor.Customer(t.Context(), "acc_2", "ben@example.com", "att_1")
-		require.NoError(t, err)
+		customer := storetest.Must(s.Processor.Customer(t.Context(), "acc_2", "ben@example.com", "att_1"))(t)
 		s.processor.Subscribe(customer, "")
 		s.execute("DELETE FROM customers")
 		s.execute("DELETE FROM subscriptions")
@@ -108,8 +105,7 @@ func TestRunFindsUnknownCustomers(t *testing.T) {
 		report := s.run()
 		require.Zero(t, report.Customers)
 		require.Equal(t, 2, report.Subscriptions)
-		found, err := s.Store.Account(t.Context(), "acc_1")
-		require.NoError(t, err)
+		found := storetest.Must(s.Store.Account(t.Context(), "acc_1"))(t)
 		require.NotEmpty(t, found.Customer)
 		require.Equal(t, paid, found.Entitlement.PaidUntil)
 		require.Equal(t, api.Commercial, s.entitlement("acc_2").Tier)

@@ -13,6 +13,7 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/billing/internal/reconcile"
 	"opportunity.internal/services/billing/internal/sandbox/sandboxtest"
 	"opportunity.internal/services/billing/internal/store"
@@ -59,22 +60,19 @@ func onBothDatabases(t *testing.T, do func(t *testing.T, s *test)) {
 // refresh applies the state of a subscription, as a webhook event does.
 func (s *test) refresh(id string) store.Change {
 	s.t.Helper()
-	change, err := s.Refresh(s.t.Context(), id, store.Cause{Actor: "test"})
-	require.NoError(s.t, err)
+	change := storetest.Must(s.Refresh(s.t.Context(), id, store.Cause{Actor: "test"}))(s.t)
 	return change
 }
 
 func (s *test) entitlement(account string) api.Entitlement {
 	s.t.Helper()
-	found, err := s.Store.Account(s.t.Context(), account)
-	require.NoError(s.t, err)
+	found := storetest.Must(s.Store.Account(s.t.Context(), account))(s.t)
 	return found.Entitlement
 }
 
 func (s *test) run() api.BillingReport {
 	s.t.Helper()
-	report, err := s.Run(s.t.Context(), "test")
-	require.NoError(s.t, err)
+	report := storetest.Must(s.Run(s.t.Context(), "test"))(s.t)
 	return report
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"path"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/billing/internal/reconcile"
 	"opportunity.internal/services/billing/internal/sales"
 	"opportunity.internal/services/billing/internal/sandbox/sandboxtest"
@@ -53,8 +53,7 @@ func onBothDatabases(t *testing.T, test func(t *testing.T, s *testSales)) {
 
 func (s *testSales) checkout(t *testing.T) string {
 	t.Helper()
-	page, err := s.Checkout(t.Context(), request)
-	require.NoError(t, err)
+	page := storetest.Must(s.Checkout(t.Context(), request))(t)
 	return page
 }
 
@@ -62,10 +61,8 @@ func (s *testSales) checkout(t *testing.T) string {
 func (s *testSales) deliver(events ...sandboxtest.Event) {
 	s.t.Helper()
 	for _, body := range events {
-		e, err := s.stripe.Event(s.t.Context(), body, body.Signature(sandboxtest.Secret, s.time), s.time)
-		require.NoError(s.t, err)
-		_, err = s.HandleEvent(s.t.Context(), e)
-		require.NoError(s.t, err)
+		e := storetest.Must(s.stripe.Event(s.t.Context(), body, body.Signature(sandboxtest.Secret, s.time), s.time))(s.t)
+		storetest.Must(s.HandleEvent(s.t.Context(), e))(s.t)
 	}
 }
 
@@ -79,8 +76,7 @@ func (s *testSales) buy() (id string) {
 
 func (s *testSales) account() subscription.Account {
 	s.t.Helper()
-	account, err := s.Store.Account(s.t.Context(), "acc_1")
-	require.NoError(s.t, err)
+	account := storetest.Must(s.Store.Account(s.t.Context(), "acc_1"))(s.t)
 	return account
 }
 
@@ -96,8 +92,7 @@ func TestPaymentInAnotherTabDoesNotOpenSecondCheckout(t *testing.T) {
 		page := s.checkout(t)
 		s.Processor = afterLookup{s.processor, func() {
 			id, _ := s.processor.Pay(page)
-			_, err := s.HandleEvent(t.Context(), subscription.Event{ID: "evt_1", Subscription: id})
-			require.NoError(t, err)
+			storetest.Must(s.HandleEvent(t.Context(), subscription.Event{ID: "evt_1", Subscription: id}))(t)
 		}}
 		require.Equal(t, page, s.checkout(t), "the session that was paid, not a second one")
 		s.Processor = s.processor
@@ -135,8 +130,7 @@ func TestOnlyOneCheckoutSessionCanBePaid(t *testing.T) {
 func TestAttemptWithoutSessionIsReplacedBeforeItExpires(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *testSales) {
 		s.processor.Reject("Checkout")
-		_, err := s.Checkout(t.Context(), request)
-		require.Error(t, err)
+		require.Error(t, storetest.Err(s.Checkout(t.Context(), request)))
 		s.time = s.time.Add(12*time.Hour - time.Second) // Stripe opens no session for less than half an hour
 		s.processor.Fail(nil)
 		page := s.checkout(t)
@@ -147,13 +141,11 @@ func TestAttemptWithoutSessionIsReplacedBeforeItExpires(t *testing.T) {
 
 func TestOneCheckoutSessionPerPurchase(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *testSales) {
-		var clicks sync.WaitGroup
-		pages, errs := make([]string, 4), make([]error, 4) // require may end only the goroutine of the test
-		for i := range pages {
-			clicks.Go(func() { pages[i], errs[i] = s.Checkout(t.Context(), request) })
-		}
-		clicks.Wait()
-		require.NoError(t, errors.Join(errs...))
+		pages := make([]string, 4)
+		require.NoError(t, errors.Join(storetest.Together(len(pages), func(i int) (err error) {
+			pages[i], err = s.Checkout(t.Context(), request)
+			return err
+		})...))
 		page := pages[0]
 		for _, p := range pages {
 			require.Equal(t, page, p, "two clicks open one session")
@@ -170,8 +162,7 @@ func TestOneCheckoutSessionPerPurchase(t *testing.T) {
 		require.NotEqual(t, page, again, "a new purchase gets a new session")
 		other := request
 		other.Account = "acc_2"
-		theirs, err := s.Checkout(t.Context(), other)
-		require.NoError(t, err)
+		theirs := storetest.Must(s.Checkout(t.Context(), other))(t)
 		require.NotEqual(t, again, theirs)
 	})
 }
@@ -179,8 +170,7 @@ func TestOneCheckoutSessionPerPurchase(t *testing.T) {
 func TestCancelAndResume(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *testSales) {
 		act := func(do func(context.Context, string) (subscription.Account, error)) api.Subscription {
-			account, err := do(t.Context(), "acc_1")
-			require.NoError(t, err)
+			account := storetest.Must(do(t.Context(), "acc_1"))(t)
 			return account.Summary(false)
 		}
 		require.Equal(t, api.Subscription{Entitlement: api.Entitlement{Tier: api.Free}}, act(s.Cancel), "nothing to cancel")
@@ -206,15 +196,13 @@ func TestCancelAndResume(t *testing.T) {
 func TestCancelEndedSubscription(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *testSales) {
 		s.processor.Delete(s.buy())
-		account, err := s.Cancel(t.Context(), "acc_1")
-		require.NoError(t, err)
+		account := storetest.Must(s.Cancel(t.Context(), "acc_1"))(t)
 		require.False(t, account.Summary(false).Renewing)
 		require.False(t, account.Entitlement.Renews)
 
 		s.buy()
 		s.processor.Reject("SetCancelAtPeriodEnd")
-		_, err = s.Cancel(t.Context(), "acc_1")
-		require.ErrorContains(t, err, "lacks the permission")
+		require.ErrorContains(t, storetest.Err(s.Cancel(t.Context(), "acc_1")), "lacks the permission")
 		require.True(t, s.account().Summary(false).Renewing, "not cancelled")
 	})
 }
@@ -227,8 +215,7 @@ func TestPortal(t *testing.T) {
 		_, err := portal()
 		require.Equal(t, problem.NotFound, problem.Of(err).Code, "not a customer yet")
 		s.checkout(t)
-		page, err := portal()
-		require.NoError(t, err)
+		page := storetest.Must(portal())(t)
 		require.Contains(t, page, "/portal/")
 
 		s.buy()
@@ -257,13 +244,11 @@ func TestDeletedCustomer(t *testing.T) {
 					return nil
 				})
 
-				report, err := s.Run(t.Context(), "test")
-				require.NoError(t, err)
+				report := storetest.Must(s.Run(t.Context(), "test"))(t)
 				require.Zero(t, report.Failed, "a deleted customer is not an error")
 				again := s.checkout(t)
 				require.Contains(t, again, "/checkout/")
-				opened, err := s.processor.Page(again)
-				require.NoError(t, err)
+				opened := storetest.Must(s.processor.Page(again))(t)
 				require.NotEqual(t, customer, opened.Customer)
 				require.Equal(t, again, s.checkout(t))
 				e := s.account().Entitlement

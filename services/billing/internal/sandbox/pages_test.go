@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/billing/internal/sandbox/sandboxtest"
 	"opportunity.internal/services/billing/internal/subscription"
 )
@@ -50,15 +51,13 @@ func (s *site) checkout() string {
 
 func (s *site) portal() string {
 	s.t.Helper()
-	page, err := s.Portal(s.t.Context(), s.customer, back)
-	require.NoError(s.t, err)
+	page := storetest.Must(s.Portal(s.t.Context(), s.customer, back))(s.t)
 	return strings.TrimPrefix(page, sandboxtest.PublicURL)
 }
 
 func (s *site) send(method, target, form string, header ...string) *http.Response {
 	s.t.Helper()
-	handler, err := s.Pages(sandboxtest.PublicURL, slog.New(slog.NewTextHandler(&s.log, nil)))
-	require.NoError(s.t, err)
+	handler := storetest.Must(s.Pages(sandboxtest.PublicURL, slog.New(slog.NewTextHandler(&s.log, nil))))(s.t)
 	r := httptest.NewRequestWithContext(s.t.Context(), method, "http://10.0.0.1"+target, strings.NewReader(form))
 	if method == http.MethodPost {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -78,8 +77,7 @@ func (s *site) page(target string) string { return text(s.t, s.send(http.MethodG
 
 func text(t *testing.T, resp *http.Response) string {
 	t.Helper()
-	body, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	body := storetest.Must(io.ReadAll(resp.Body))(t)
 	return string(body)
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"path"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/billing/internal/sandbox"
 	"opportunity.internal/services/billing/internal/store"
 	"opportunity.internal/services/billing/internal/subscription"
@@ -64,19 +64,17 @@ func (d *testSandbox) process(failing string) (about []string) {
 // checkout opens a checkout session and returns its id.
 func (d *testSandbox) checkout(attempt string) string {
 	d.t.Helper()
-	page, err := d.Checkout(d.t.Context(), subscription.Order{
+	page := storetest.Must(d.Checkout(d.t.Context(), subscription.Order{
 		Account: "acc_1", Customer: d.customer, ReturnURL: public + "/account/plan", Attempt: attempt,
 		ExpiresAt: d.clock.Add(24 * time.Hour),
-	})
-	require.NoError(d.t, err)
+	}))(d.t)
 	require.True(d.t, strings.HasPrefix(page, public+"/billing/sandbox/checkout/"), page)
 	return path.Base(page)
 }
 
 func (d *testSandbox) portal(customer string) string {
 	d.t.Helper()
-	page, err := d.Portal(d.t.Context(), customer, public+"/account/plan")
-	require.NoError(d.t, err)
+	page := storetest.Must(d.Portal(d.t.Context(), customer, public+"/account/plan"))(d.t)
 	require.True(d.t, strings.HasPrefix(page, public+"/billing/sandbox/portal/"), page)
 	return path.Base(page)
 }
@@ -89,11 +87,9 @@ func (d *testSandbox) pay(session string, declines bool) {
 // onlySubscription returns the state of the customer's only subscription.
 func (d *testSandbox) onlySubscription() subscription.State {
 	d.t.Helper()
-	ids, err := d.Subscriptions(d.t.Context(), d.customer)
-	require.NoError(d.t, err)
+	ids := storetest.Must(d.Subscriptions(d.t.Context(), d.customer))(d.t)
 	require.Len(d.t, ids, 1)
-	state, err := d.Subscription(d.t.Context(), ids[0])
-	require.NoError(d.t, err)
+	state := storetest.Must(d.Subscription(d.t.Context(), ids[0]))(d.t)
 	require.Equal(d.t, d.customer, state.Customer)
 	require.Equal(d.t, "acc_1", state.Account)
 	return state
@@ -127,20 +123,14 @@ func TestPurchase(t *testing.T) {
 		require.True(t, state.Failing)
 		require.False(t, state.Ended)
 
-		var tabs sync.WaitGroup
-		errs := make([]error, 5)
-		for i := range errs {
-			tabs.Go(func() { errs[i] = d.Pay(t.Context(), page, false) })
-		}
-		tabs.Wait()
-		require.NoError(t, errors.Join(errs...))
+		tabs := storetest.Together(5, func(int) error { return d.Pay(t.Context(), page, false) })
+		require.NoError(t, errors.Join(tabs...))
 		state = d.onlySubscription()
 		require.False(t, state.Failing)
 		require.Equal(t, time.Date(2026, 2, 28, 10, 0, 0, 0, time.UTC), state.Paid.Until,
 			"to the last day of a shorter month")
 		require.Equal(t, []string{state.ID, state.ID}, d.process(""), "an event for each change")
-		shown, err := d.Session(t.Context(), sandbox.Portal, d.portal(d.customer))
-		require.NoError(t, err)
+		shown := storetest.Must(d.Session(t.Context(), sandbox.Portal, d.portal(d.customer)))(t)
 		require.Len(t, shown.Subscriptions[0].Invoices, 1, "paid once")
 		require.False(t, shown.Declines, "the card that has paid is used for renewals")
 	})
@@ -227,8 +217,7 @@ func TestFailedEventsAreDeliveredAgain(t *testing.T) {
 		for _, attempt := range []string{"one", "two", "three"} {
 			d.pay(d.checkout(attempt), false)
 		}
-		all, err := d.Subscriptions(t.Context(), "")
-		require.NoError(t, err)
+		all := storetest.Must(d.Subscriptions(t.Context(), ""))(t)
 		require.ElementsMatch(t, all, d.process(all[1]))
 		require.Equal(t, all[1:2], d.process(all[1]), "the others were delivered")
 		d = newSandbox(t, databaseURL)
@@ -244,9 +233,8 @@ func TestReturnURLMustBeBelowPublicURL(t *testing.T) {
 		"https://u:p@api.example/", "//api.example/account", "/account", "javascript:alert(1)",
 		"https://api.example@evil.example/", "https://api.example:444/",
 	} {
-		_, err := d.Portal(t.Context(), d.customer, elsewhere)
-		require.Error(t, err, elsewhere)
-		_, err = d.Checkout(t.Context(), subscription.Order{Customer: d.customer, Attempt: elsewhere, ReturnURL: elsewhere,
+		require.Error(t, storetest.Err(d.Portal(t.Context(), d.customer, elsewhere)), elsewhere)
+		_, err := d.Checkout(t.Context(), subscription.Order{Customer: d.customer, Attempt: elsewhere, ReturnURL: elsewhere,
 			ExpiresAt: d.clock.Add(time.Hour)})
 		require.Error(t, err, elsewhere)
 	}
@@ -268,8 +256,7 @@ func TestSessionsAreBoundToCustomerAndKind(t *testing.T) {
 	require.False(t, d.onlySubscription().CancelAtPeriodEnd)
 	_, err = d.Portal(t.Context(), "cus_none", public+"/account/plan")
 	require.ErrorIs(t, err, subscription.ErrNoCustomer)
-	_, err = d.Subscription(t.Context(), "sub_none")
-	require.ErrorIs(t, err, subscription.ErrNotFound)
+	require.ErrorIs(t, storetest.Err(d.Subscription(t.Context(), "sub_none")), subscription.ErrNotFound)
 }
 
 func TestDatabaseOutage(t *testing.T) {

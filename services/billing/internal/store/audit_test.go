@@ -26,11 +26,9 @@ func openStore(t *testing.T, url string, clock *time.Time) (*store.Store, *datab
 	if cfg.URL[:8] == "postgres" {
 		cfg.ServingRole, as.URL = storetest.Role(t, url)
 	}
-	tel, err := telemetry.Start(t.Context(), "billing", telemetry.Config{LogLevel: slog.LevelError})
-	require.NoError(t, err)
+	tel := storetest.Must(telemetry.Start(t.Context(), "billing", telemetry.Config{LogLevel: slog.LevelError}))(t)
 	require.NoError(t, database.Migrate(t.Context(), cfg, tel, store.Migrations))
-	db, err := database.Open(as, tel)
-	require.NoError(t, err)
+	db := storetest.Must(database.Open(as, tel))(t)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	return store.New(db, func() time.Time { return *clock }), db
 }
@@ -45,10 +43,8 @@ func TestAuditLog(t *testing.T) {
 		state := subscription.State{ID: "sub_1", Account: "acc_1", Customer: "cus_1", Tier: api.Commercial,
 			Paid: &subscription.Payment{Invoice: "in_1", Until: now.AddDate(0, 1, 0)}}
 		apply := func(cause store.Cause) {
-			ticket, err := repo.Ticket(t.Context())
-			require.NoError(t, err)
-			_, err = repo.Apply(t.Context(), ticket, cause, state)
-			require.NoError(t, err)
+			ticket := storetest.Must(repo.Ticket(t.Context()))(t)
+			storetest.Must(repo.Apply(t.Context(), ticket, cause, state))(t)
 		}
 		apply(store.Cause{Actor: "processor", Event: "evt_1"})
 		apply(store.Cause{Actor: "processor", Event: "evt_2"}) // no change
@@ -86,19 +82,16 @@ func TestSubscriptionMovesToAnotherAccount(t *testing.T) {
 		clock := now
 		repo, _ := openStore(t, url, &clock)
 		for i, account := range []string{"acc_2", "acc_1"} {
-			_, err := repo.Apply(t.Context(), int64(i+1), store.Cause{Actor: "test"}, subscription.State{
+			storetest.Must(repo.Apply(t.Context(), int64(i+1), store.Cause{Actor: "test"}, subscription.State{
 				ID: "sub_1", Account: account, Customer: "cus_1", Tier: api.Commercial,
 				Paid: &subscription.Payment{Until: now.AddDate(0, 1, 0)},
-			})
-			require.NoError(t, err)
+			}))(t)
 		}
 		for account, tier := range map[string]api.Tier{"acc_2": api.Free, "acc_1": api.Commercial} {
-			found, err := repo.Account(t.Context(), account)
-			require.NoError(t, err)
+			found := storetest.Must(repo.Account(t.Context(), account))(t)
 			require.Equal(t, tier, found.Entitlement.Tier, account)
 		}
-		due, err := repo.Due(t.Context(), 10)
-		require.NoError(t, err)
+		due := storetest.Must(repo.Due(t.Context(), 10))(t)
 		require.Len(t, due, 2)
 	})
 }

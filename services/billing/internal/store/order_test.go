@@ -12,6 +12,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/billing/internal/store"
 	"opportunity.internal/services/billing/internal/subscription"
 )
@@ -139,8 +140,7 @@ func (d *delivery) advance(t *testing.T, repo *store.Store, processor states) (a
 // derived from them.
 func requireStored(t *testing.T, repo *store.Store, account string, processor states, msgAndArgs ...any) {
 	t.Helper()
-	found, err := repo.Account(t.Context(), account)
-	require.NoError(t, err)
+	found := storetest.Must(repo.Account(t.Context(), account))(t)
 	stored := states{}
 	for _, s := range found.States {
 		stored[s.ID] = s
@@ -158,14 +158,12 @@ func TestConcurrentChangesOfOneAccount(t *testing.T) {
 		for n := range 20 {
 			account := fmt.Sprintf("acc_%d", n)
 			apply := func(i int) {
-				ticket, err := repo.Ticket(t.Context())
-				require.NoError(t, err)
+				ticket := storetest.Must(repo.Ticket(t.Context()))(t)
 				id := fmt.Sprintf("sub_%d_%d", n, i)
-				_, err = repo.Apply(t.Context(), ticket, store.Cause{Actor: "test"}, subscription.State{
+				storetest.Must(repo.Apply(t.Context(), ticket, store.Cause{Actor: "test"}, subscription.State{
 					ID: id, Account: account, Customer: "cus_" + account, Tier: api.Commercial,
 					Paid: &subscription.Payment{Invoice: "in_" + id, Until: now.Add(time.Duration(i+1) * time.Hour)},
-				})
-				require.NoError(t, err)
+				}))(t)
 			}
 			apply(0) // makes the account known
 			var all sync.WaitGroup
@@ -173,8 +171,7 @@ func TestConcurrentChangesOfOneAccount(t *testing.T) {
 				all.Go(func() { apply(i) })
 			}
 			all.Wait()
-			found, err := repo.Account(t.Context(), account)
-			require.NoError(t, err)
+			found := storetest.Must(repo.Account(t.Context(), account))(t)
 			require.Equal(t, now.Add(3*time.Hour), *found.Entitlement.PaidUntil, account)
 		}
 	})

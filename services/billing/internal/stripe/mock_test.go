@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/billing/internal/stripe"
 	"opportunity.internal/services/billing/internal/subscription"
 )
@@ -29,8 +30,7 @@ func startMock(t *testing.T) *stripe.Stripe {
 
 	// without both flags it listens on all addresses
 	mock := exec.Command(program, "-http-addr", "127.0.0.1:0", "-https-addr", "127.0.0.1:0")
-	pipe, err := mock.StdoutPipe()
-	require.NoError(t, err)
+	pipe := storetest.Must(mock.StdoutPipe())(t)
 	require.NoError(t, mock.Start())
 	t.Cleanup(func() {
 		_ = mock.Process.Kill()
@@ -51,26 +51,20 @@ func startMock(t *testing.T) *stripe.Stripe {
 
 func TestRequestsMatchStripesAPI(t *testing.T) {
 	s := startMock(t)
-	customer, err := s.Customer(t.Context(), "acc_1", "ada@example.com", "att_1")
-	require.NoError(t, err)
+	customer := storetest.Must(s.Customer(t.Context(), "acc_1", "ada@example.com", "att_1"))(t)
 	require.NotEmpty(t, customer)
-	page, err := s.Checkout(t.Context(), subscription.Order{Account: "acc_1", Customer: customer,
-		ReturnURL: "https://api.example/account/plan", Attempt: "att_1", ExpiresAt: time.Now().Add(time.Hour)})
-	require.NoError(t, err)
+	page := storetest.Must(s.Checkout(t.Context(), subscription.Order{Account: "acc_1", Customer: customer,
+		ReturnURL: "https://api.example/account/plan", Attempt: "att_1", ExpiresAt: time.Now().Add(time.Hour)}))(t)
 	require.Contains(t, page, "https://")
-	portal, err := s.Portal(t.Context(), customer, "https://api.example/account/plan")
-	require.NoError(t, err)
+	portal := storetest.Must(s.Portal(t.Context(), customer, "https://api.example/account/plan"))(t)
 	require.Contains(t, portal, "https://")
-	ids, err := s.Subscriptions(t.Context(), customer)
-	require.NoError(t, err)
+	ids := storetest.Must(s.Subscriptions(t.Context(), customer))(t)
 	require.NotEmpty(t, ids)
-	_, err = s.Subscriptions(t.Context(), "")
-	require.NoError(t, err)
+	storetest.Must(s.Subscriptions(t.Context(), ""))(t)
 	require.NoError(t, s.ExpireCheckouts(t.Context()))
 	require.NoError(t, s.SetCancelAtPeriodEnd(t.Context(), ids[0], true))
 	require.NoError(t, s.SetCancelAtPeriodEnd(t.Context(), ids[0], false))
-	state, err := s.Subscription(t.Context(), ids[0])
-	require.NoError(t, err)
+	state := storetest.Must(s.Subscription(t.Context(), ids[0]))(t)
 	require.Equal(t, ids[0], state.ID)
 	require.NotEmpty(t, state.Customer)
 	require.NoError(t, stripe.Charge(t.Context(), s, "in_1"))

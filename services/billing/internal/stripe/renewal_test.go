@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/storetest"
 )
 
 // Stripe charges a renewal an hour after the period has ended. It is charged as soon as it is
@@ -36,8 +37,7 @@ func TestPendingRenewalIsCharged(t *testing.T) {
 			s, f := start()
 			f.renew("draft")
 			c.change(f, f.invoices[0])
-			state, err := s.Subscription(t.Context(), "sub_1")
-			require.NoError(t, err)
+			state := storetest.Must(s.Subscription(t.Context(), "sub_1"))(t)
 			require.Equal(t, c.charged, len(f.posted("/pay")) == 1)
 			if c.charged {
 				require.Equal(t, "in_2", state.Paid.Invoice)
@@ -53,8 +53,7 @@ func TestDeclinedRenewal(t *testing.T) {
 	invoice := f.renew("draft")
 	f.declines = true
 	for range 2 {
-		state, err := s.Subscription(t.Context(), "sub_1")
-		require.NoError(t, err)
+		state := storetest.Must(s.Subscription(t.Context(), "sub_1"))(t)
 		require.True(t, state.Failing)
 		require.Equal(t, "in_1", state.Paid.Invoice)
 	}
@@ -69,11 +68,9 @@ func TestOutageDuringCharge(t *testing.T) {
 		s, f := start()
 		f.renew("draft")
 		f.failAt(step)
-		_, err := s.Subscription(t.Context(), "sub_1")
-		require.ErrorAs(t, err, new(*problem.Error), step)
+		require.ErrorAs(t, storetest.Err(s.Subscription(t.Context(), "sub_1")), new(*problem.Error), step)
 		f.fail = nil
-		state, err := s.Subscription(t.Context(), "sub_1")
-		require.NoError(t, err)
+		state := storetest.Must(s.Subscription(t.Context(), "sub_1"))(t)
 		require.Equal(t, "in_2", state.Paid.Invoice)
 		paid := f.posted("/pay")
 		require.NotEmpty(t, paid[0].key)
@@ -87,8 +84,7 @@ func TestOutageDuringCharge(t *testing.T) {
 		}
 		return 0
 	}
-	_, err := s.Subscription(t.Context(), "sub_1")
-	require.ErrorAs(t, err, new(*problem.Error), "after the charge")
+	require.ErrorAs(t, storetest.Err(s.Subscription(t.Context(), "sub_1")), new(*problem.Error), "after the charge")
 }
 
 // If the API key may not charge, the event still succeeds: a failing event would delay Stripe's own
@@ -102,8 +98,7 @@ func TestRejectedChargeIsLeftToStripe(t *testing.T) {
 		}
 		return 0
 	}
-	state, err := s.Subscription(t.Context(), "sub_1")
-	require.NoError(t, err)
+	state := storetest.Must(s.Subscription(t.Context(), "sub_1"))(t)
 	require.Equal(t, "in_1", state.Paid.Invoice)
 	require.Equal(t, "draft", f.invoices[0]["status"])
 	require.Contains(t, f.log.String(), "renewal charge rejected, left to the processor")

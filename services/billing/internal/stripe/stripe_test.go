@@ -12,6 +12,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/billing/internal/sandbox/sandboxtest"
 	"opportunity.internal/services/billing/internal/stripe"
 	"opportunity.internal/services/billing/internal/subscription"
@@ -74,8 +75,7 @@ func TestSubscriptionState(t *testing.T) {
 				Paid: &subscription.Payment{Invoice: "in_1", Until: now.AddDate(0, 1, 0)},
 			}
 			c.want(&want)
-			got, err := s.Subscription(t.Context(), "sub_1")
-			require.NoError(t, err)
+			got := storetest.Must(s.Subscription(t.Context(), "sub_1"))(t)
 			require.Equal(t, want, got)
 		})
 	}
@@ -85,16 +85,14 @@ func TestSubscriptionState(t *testing.T) {
 func TestNestedListsAreReadToTheEnd(t *testing.T) {
 	s, f := start()
 	f.subscription["cancel_at"] = now.AddDate(0, 1, 0).Unix()
-	want, err := s.Subscription(t.Context(), "sub_1")
-	require.NoError(t, err)
+	want := storetest.Must(s.Subscription(t.Context(), "sub_1"))(t)
 	require.Equal(t, api.Commercial, want.Tier)
 	f.long = true
-	got, err := s.Subscription(t.Context(), "sub_1")
-	require.NoError(t, err)
+	got := storetest.Must(s.Subscription(t.Context(), "sub_1"))(t)
 	require.Equal(t, want, got)
 	for _, list := range []string{"/lines", "/subscription_items"} {
 		f.failAt(list)
-		_, err = s.Subscription(t.Context(), "sub_1")
+		_, err := s.Subscription(t.Context(), "sub_1")
 		require.ErrorAs(t, err, new(*problem.Error), "an outage, so that the event is sent again")
 	}
 }
@@ -103,8 +101,7 @@ func TestNestedListsAreReadToTheEnd(t *testing.T) {
 func TestSubscriptionsOfAllCustomers(t *testing.T) {
 	s, f := start()
 	list := func(customer string) []string {
-		ids, err := s.Subscriptions(t.Context(), customer)
-		require.NoError(t, err)
+		ids := storetest.Must(s.Subscriptions(t.Context(), customer))(t)
 		return ids
 	}
 	require.Equal(t, []string{"sub_1"}, list(""))
@@ -136,10 +133,8 @@ func TestRequestsAreIdempotent(t *testing.T) {
 		Attempt: "att_1", ExpiresAt: now.Add(12 * time.Hour)}
 	for _, attempt := range []string{"att_1", "att_1", "att_2"} {
 		order.Attempt = attempt
-		_, err := s.Customer(t.Context(), "acc_1", "ada@example.com", attempt)
-		require.NoError(t, err)
-		page, err := s.Checkout(t.Context(), order)
-		require.NoError(t, err)
+		storetest.Must(s.Customer(t.Context(), "acc_1", "ada@example.com", attempt))(t)
+		page := storetest.Must(s.Checkout(t.Context(), order))(t)
 		require.Equal(t, "https://checkout.stripe.example/cs_1", page)
 	}
 	for _, path := range []string{"/customers", "/checkout/sessions"} {
@@ -190,11 +185,10 @@ func TestOfferMustMatchPlanTable(t *testing.T) {
 
 func TestStripeErrors(t *testing.T) {
 	s, f := start()
-	_, err := s.Subscription(t.Context(), "sub_nowhere")
-	require.ErrorIs(t, err, subscription.ErrNotFound)
+	require.ErrorIs(t, storetest.Err(s.Subscription(t.Context(), "sub_nowhere")), subscription.ErrNotFound)
 
 	cfg := stripe.Config{APIKey: "sk_test_wrong_and_secret", Price: "price_1"}
-	err = stripe.New(cfg, stripe.Options{Transport: f}).CheckOffer(t.Context())
+	err := stripe.New(cfg, stripe.Options{Transport: f}).CheckOffer(t.Context())
 	require.ErrorContains(t, err, "OPPORTUNITY_STRIPE_API_KEY")
 	require.NotContains(t, err.Error(), "wrong_and_secret")
 	require.NotErrorAs(t, err, new(*problem.Error))

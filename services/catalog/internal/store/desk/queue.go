@@ -2,8 +2,8 @@ package desk
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -33,7 +33,11 @@ func (s *Store) Queue(ctx context.Context, f review.QueueFilter) (api.ReviewQueu
 	if err != nil {
 		return queue, err
 	}
-	rows, err := queueRows(tx, f, until, now)
+	var rows []queueRow
+	err = planned(tx, func(tx *gorm.DB) (err error) {
+		rows, err = queueRows(tx, f, until, now)
+		return err
+	})
 	if err != nil {
 		return queue, err
 	}
@@ -50,6 +54,20 @@ func (s *Store) Queue(ctx context.Context, f review.QueueFilter) (api.ReviewQueu
 		queue.Records = append(queue.Records, record)
 	}
 	return queue, nil
+}
+
+// planned runs read with plans for the values of its statements. Otherwise, after five executions
+// Postgres uses one plan for all values, and reads the whole queue in its order.
+func planned(tx *gorm.DB, read func(tx *gorm.DB) error) error {
+	if tx.Name() != database.Postgres {
+		return read(tx)
+	}
+	return database.Outage(tx.Transaction(func(tx *gorm.DB) error {
+		if err := tx.Exec("SET LOCAL plan_cache_mode = force_custom_plan").Error; err != nil {
+			return err
+		}
+		return read(tx)
+	}, &sql.TxOptions{ReadOnly: true}))
 }
 
 // progressCounts are numbers of published records.
@@ -137,45 +155,85 @@ type queueRow struct {
 	DueAt         int64
 	Reasons       string
 	LastCheckedAt *int64
-	Rank          review.Rank
+	Rank          review.Rank `gorm:"-"`
 	Draft         bool
 	Lease         leaseRow `gorm:"embedded;embeddedPrefix:lease_"`
 	Skip          skipRow  `gorm:"embedded;embeddedPrefix:skip_"`
 }
 
-// queueRows returns the rows of a page, and one more if there is another page. Records with a
-// missing quote belong to today whenever they fall due.
+// queueRows returns the rows of a page, and one more if there is another page. It reads one rank
+// after the other, each in the order of an index. Records with a missing quote belong to today
+// whenever they fall due.
 func queueRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time.Time) (rows []queueRow, err error) {
-	us := database.Micros(now)
-	missing, errMissing := api.Encode(append([]string{}, f.Readings.Missing...))
-	present, errPresent := api.Encode(append([]string{}, f.Readings.Present...))
-	if err := errors.Join(errMissing, errPresent); err != nil {
-		return nil, err
+	for rank := f.After.Rank; rank <= review.QuotesPresent && len(rows) <= f.Limit; rank++ {
+		ranked, err := ofRank(tx, rank, f.Readings)
+		if err != nil {
+			return nil, err
+		}
+		if ranked != nil {
+			last := until
+			if f.Today && rank == review.QuoteMissing {
+				last = review.Position{DueAt: math.MaxInt64}
+			}
+			more, err := rankRows(ranked, f, last, now)
+			if err != nil {
+				return nil, err
+			}
+			for i := range more {
+				more[i].Rank = rank
+			}
+			rows = append(rows, more...)
+		}
+		f.After = review.Position{}
 	}
+	return rows, nil
+}
+
+// ofRank returns tx with the condition that a listing has the rank, nil if none has.
+func ofRank(tx *gorm.DB, rank review.Rank, marks api.ReadingMarks) (*gorm.DB, error) {
+	lists := map[review.Rank][]string{
+		review.QuoteMissing: marks.Missing, review.QuotesPresent: marks.Present,
+		review.QuotesOther: slices.Concat(marks.Missing, marks.Present),
+	}
+	ids := lists[rank]
+	if len(ids) == 0 {
+		if rank == review.QuotesOther {
+			return tx, nil
+		}
+		return nil, nil
+	}
+	text, err := json.Marshal(ids)
 	elements := "SELECT value FROM json_each(?)"
 	if tx.Name() == database.Postgres {
 		elements = "SELECT jsonb_array_elements_text(CAST(? AS jsonb))"
 	}
-	rank := fmt.Sprintf("CASE WHEN listing_id IN (%[1]s) THEN %[2]d WHEN listing_id IN (%[1]s) THEN %[3]d ELSE %[4]d END",
-		elements, review.QuoteMissing, review.QuotesPresent, review.QuotesOther)
-	ranked := tx.Table("listing_index").Select("*, "+rank+" AS rank", string(missing), string(present)).
-		Where("visibility = 'published'")
-	q := tx.Table("(?) AS i", ranked).
-		Select(`i.listing_id, i.company, i.category, i.host, i.status, i.due_at, i.reasons, i.last_checked_at, i.rank,
+	condition := "i.listing_id IN (" + elements + ")"
+	switch rank {
+	case review.QuotesOther:
+		condition = "i.listing_id NOT IN (" + elements + ")"
+	case review.QuotesPresent:
+		// a filter: Postgres would start from the many ids and sort their rows
+		condition = "(" + condition + ") IS TRUE"
+	}
+	return tx.Where(condition, string(text)), err
+}
+
+// rankRows returns the rows of a page, and one more if there is another page.
+func rankRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time.Time) (rows []queueRow, err error) {
+	us := database.Micros(now)
+	q := tx.Table("listing_index i").
+		Select(`i.listing_id, i.company, i.category, i.host, i.status, i.due_at, i.reasons, i.last_checked_at,
 			l.holder AS lease_holder, l.taken_at AS lease_taken_at, l.expires_at AS lease_expires_at,
 			s.actor AS skip_actor, s.reason AS skip_reason, s.skipped_at AS skip_skipped_at, s.ends_at AS skip_ends_at,
 			d.operator IS NOT NULL AS draft`).
 		Joins("LEFT JOIN leases l ON l.listing_id = i.listing_id AND l.expires_at > ?", us).
 		Joins("LEFT JOIN skips s ON s.listing_id = i.listing_id AND s.ends_at > ?", us).
 		Joins("LEFT JOIN drafts d ON d.listing_id = i.listing_id AND d.operator = ?", f.Operator).
-		Where("(i.rank, i.due_at, i.listing_id) > (?, ?, ?)", f.After.Rank, f.After.DueAt, f.After.ID)
+		Where("i.visibility = 'published' AND (i.due_at, i.listing_id) > (?, ?)", f.After.DueAt, f.After.ID)
 	end, values := "(i.due_at, i.listing_id) <= (?, ?)", []any{until.DueAt, until.ID}
 	if until.ID == "" { // a review is still fresh at the exact end of its freshness window
 		end, values = "i.due_at <= ? AND NOT (i.due_at = ? AND i.whys = ?)", []any{until.DueAt, until.DueAt,
 			"," + api.DueStale + ","}
-	}
-	if f.Today {
-		end, values = "("+end+") OR i.rank = ?", append(values, review.QuoteMissing)
 	}
 	q = q.Where(end, values...)
 	if f.Skipped {
@@ -192,7 +250,7 @@ func queueRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now tim
 	if f.Why != "" {
 		q = q.Where("i.whys LIKE ?", "%,"+f.Why+",%")
 	}
-	err = withFilter(q, f.Filter, us).Order("i.rank, i.due_at, i.listing_id").Limit(f.Limit + 1).Scan(&rows).Error
+	err = withFilter(q, f.Filter, us).Order("i.due_at, i.listing_id").Limit(f.Limit + 1).Scan(&rows).Error
 	return rows, database.Outage(err)
 }
 
