@@ -1,6 +1,8 @@
 package charts_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -52,17 +54,17 @@ func (c cluster) install(t *testing.T, given values) (files map[string]string, e
 // TestMissingSecretsAreNamedAtOnce checks the message about Secrets that do not exist and those
 // that lack keys.
 func TestMissingSecretsAreNamedAtOnce(t *testing.T) {
-	complete := func() map[string][]string {
-		tokens := []string{"OPPORTUNITY_PEER_TOKENS", "OPPORTUNITY_CALLER_TOKENS"}
-		return map[string][]string{
-			"opportunity-gateway": {"OPPORTUNITY_PEER_TOKENS", "OPPORTUNITY_REDIS_URL", "OPPORTUNITY_KEY_PEPPERS"},
-			"opportunity-catalog": append(tokens, "OPPORTUNITY_DATABASE_URL"),
-			"opportunity-history": append(tokens, "OPPORTUNITY_DATABASE_URL"),
-			"opportunity-authquota": append(tokens, "OPPORTUNITY_DATABASE_URL", "OPPORTUNITY_REDIS_URL",
-				"OPPORTUNITY_KEY_PEPPERS", "OPPORTUNITY_ENCRYPTION_KEYS", "OPPORTUNITY_SMTP_URL"),
-			"opportunity-billing": append(tokens, "OPPORTUNITY_DATABASE_URL", "OPPORTUNITY_STRIPE_API_KEY",
-				"OPPORTUNITY_STRIPE_WEBHOOK_SECRETS"),
+	complete := func(without ...string) map[string][]string { // what the page does not call optional
+		all := map[string][]string{}
+		for _, row := range tableRows(t, "../docs/operators/kubernetes.md", "OPPORTUNITY_") {
+			for service := range strings.SplitSeq(row[1], ", ") {
+				key := strings.Trim(row[0], "`")
+				if !strings.HasPrefix(row[len(row)-1], "Optional:") && !slices.Contains(without, service+"/"+key) {
+					all["opportunity-"+service] = append(all["opportunity-"+service], key)
+				}
+			}
 		}
+		return all
 	}
 	files, err := newCluster(complete()).install(t, least())
 	require.NoError(t, err)
@@ -72,11 +74,9 @@ func TestMissingSecretsAreNamedAtOnce(t *testing.T) {
 	lacking := complete()
 	delete(lacking, "opportunity-catalog")
 	lacking["opportunity-gateway"] = []string{"OPPORTUNITY_REDIS_URL"}
-	sandbox := complete()
-	sandbox["opportunity-billing"] = sandbox["opportunity-billing"][:3]
-	alone := complete()
+	sandbox := complete("billing/OPPORTUNITY_STRIPE_API_KEY", "billing/OPPORTUNITY_STRIPE_WEBHOOK_SECRETS")
+	alone := complete("authquota/OPPORTUNITY_PEER_TOKENS") // it calls only billing
 	delete(alone, "opportunity-billing")
-	alone["opportunity-authquota"] = alone["opportunity-authquota"][1:] // it calls only billing
 	shared := least()
 	for _, service := range services {
 		set(shared, service+".secretName", "one")

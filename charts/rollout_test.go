@@ -208,13 +208,6 @@ func withDesk() values {
 	return with("desk", values{"enabled": true, "publicURL": "https://desk.example.com"})
 }
 
-func TestDeskIsOptional(t *testing.T) {
-	for _, m := range rendered(t, least()) {
-		require.NotContains(t, m.text, "desk", m.file)
-	}
-	require.Len(t, of[*appsv1.Deployment](rendered(t, withDesk())), len(services)+1)
-}
-
 // TestDeskHasOnePodAndNoSecret checks that two pods never serve at once, because each rejects the
 // sessions of the other, and that a page can only do what the operator token of its visitor allows.
 func TestDeskHasOnePodAndNoSecret(t *testing.T) {

@@ -164,17 +164,13 @@ func TestLinksOfFiles(t *testing.T) {
 			target, anchor, _ := strings.Cut(link, "#")
 			require.False(t, strings.HasPrefix(target, "/"), "%s links to %s", file, link)
 			target = filepath.Join(filepath.Dir(file), cmp.Or(target, filepath.Base(file)))
-			require.True(t, exists(target), "%s links to %s", file, link)
+			_, err := os.Stat(target)
+			require.NoError(t, err, "%s links to %s", file, link)
 			if path.Ext(target) == ".md" {
 				requireSection(t, parse([]byte(read(t, target))), anchor, file, link)
 			}
 		}
 	}
-}
-
-func exists(file string) bool {
-	_, err := os.Stat(file)
-	return err == nil
 }
 
 // TestFigures compares the figures in pages with the code.

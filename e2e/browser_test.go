@@ -35,7 +35,7 @@ func TestDeskInTheBrowser(t *testing.T) {
 	desk, settings := u.desk(t, machine.URL)
 	operator := strings.TrimSpace(text(t, filepath.Join(dir, "operator-token")))
 	u.walk(t, "desk.mjs", append(settings, "WALK_TOKEN="+operator, "WALK_MACHINE="+machine.URL,
-		"WALK_CANDIDATES="+candidatesFile(t, deskCandidates()...))...)
+		"WALK_CANDIDATES="+deskCandidates(t))...)
 	require.NotContains(t, desk.out.String(), operator, "the operator token is in the log of the desk")
 }
 
@@ -89,10 +89,12 @@ func (r *reader) add(resp *http.Response) error {
 	return err
 }
 
-// deskCandidates returns 30 candidates. Number 13 has only a list on GitHub as a source, number 14
-// has three sources.
-func deskCandidates() (all []map[string]any) {
+// deskCandidates writes a listings file with 30 candidates and returns its path. Number 13 has only
+// a list on GitHub as a source, number 14 has three sources.
+func deskCandidates(t *testing.T) string {
+	t.Helper()
 	type source = map[string]any
+	var lines bytes.Buffer
 	for i := range 30 {
 		site := fmt.Sprintf("https://candidate-%02d.example/", i)
 		sources := []source{{"url": site}, {"url": site + "faq"}}
@@ -102,22 +104,12 @@ func deskCandidates() (all []map[string]any) {
 		case 14:
 			sources = append(sources, source{"url": site + "pay"})
 		}
-		all = append(all, map[string]any{
+		require.NoError(t, json.NewEncoder(&lines).Encode(map[string]any{
 			"id": fmt.Sprintf("candidate-%02d", i), "company": map[string]any{"name": fmt.Sprintf("Candidate %02d", i),
 				"website": site},
 			"applicationUrl": site + "apply", "category": api.Categories[i%len(api.Categories)],
 			"summary": "A candidate for the desk.", "sources": sources,
-		})
-	}
-	return all
-}
-
-// candidatesFile writes a listings file with candidates and returns its path.
-func candidatesFile(t *testing.T, candidates ...map[string]any) string {
-	t.Helper()
-	var lines bytes.Buffer
-	for _, c := range candidates {
-		require.NoError(t, json.NewEncoder(&lines).Encode(c))
+		}))
 	}
 	file := filepath.Join(t.TempDir(), "candidates.jsonl")
 	require.NoError(t, os.WriteFile(file, lines.Bytes(), 0o600))

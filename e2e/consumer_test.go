@@ -300,34 +300,29 @@ func decode[T any](t testing.TB, a response) T {
 	return out
 }
 
-// walk returns all pages of a list. It follows next, as a consumer does.
-func walk[T any](t testing.TB, base, key, path string, page func(T) api.Pagination) []T {
-	t.Helper()
-	var pages []T
-	for path != "" {
-		body := read[T](t, base, key, path)
-		pages = append(pages, body)
-		p := page(body)
-		require.Equal(t, p.HasMore, p.Next != nil)
-		path = ""
-		if p.Next != nil {
-			u, err := url.Parse(*p.Next)
-			require.NoError(t, err)
-			path = u.RequestURI()
-		}
-	}
-	return pages
-}
-
-func listPage(l api.OpportunityList) api.Pagination { return l.Pagination }
-func eventPage(l api.EventList) api.Pagination      { return l.Pagination }
-
 // list returns all records of a list.
 func list(t testing.TB, base, key, path string) []api.Opportunity {
 	t.Helper()
-	var all []api.Opportunity
-	for _, p := range walk(t, base, key, path, listPage) {
-		all = append(all, p.Data...)
+	return walk[api.Opportunity](t, base, key, path)
+}
+
+// walk returns what all pages of a list have. It follows next, as a consumer does.
+func walk[T any](t testing.TB, base, key, path string) (all []T) {
+	t.Helper()
+	for path != "" {
+		page := read[struct {
+			Data       []T
+			Pagination api.Pagination
+			Meta       api.Meta
+		}](t, base, key, path)
+		all = append(all, page.Data...)
+		require.Equal(t, page.Pagination.HasMore, page.Pagination.Next != nil)
+		path = ""
+		if page.Pagination.Next != nil {
+			u, err := url.Parse(*page.Pagination.Next)
+			require.NoError(t, err)
+			path = u.RequestURI()
+		}
 	}
 	return all
 }

@@ -20,7 +20,7 @@ var elsewhere = map[problem.Code]string{
 	problem.AccountSuspended:       "TestChangesHoldOnTheNextRequest",
 	problem.MinuteLimitReached:     "TestLimitsAreExactOverThreeGateways",
 	problem.DailyLimitReached:      "TestExamplesAreLive",
-	problem.ServiceCapacityReached: "TestServiceCapacity",
+	problem.ServiceCapacityReached: "TestExamplesAreLive",
 	problem.ServiceUnavailable:     "TestFaultsConnections",
 	problem.InternalError:          "pkg/web and pkg/problem: a handler that panics, an unknown error",
 }

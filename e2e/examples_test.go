@@ -256,14 +256,12 @@ var notServed = map[string]bool{
 	"/api/v2": true, // a later version
 }
 
-// notRun are the blocks that this test does not run, by their beginning.
-var notRun = map[string]string{
-	"export OPPORTUNITY_URL=": "sets the address and a key, as the test does itself",
-	"export GOPROXY=":         "the tests of module sdk run the commands that install SDKs",
-	"npm install ":            "the tests of module sdk run the commands that install SDKs",
-	"pip install ":            "the tests of module sdk run the commands that install SDKs",
-	"User-Agent: ":            "sent by the link checker; its own tests compare it",
-	"User-agent: ":            "robots.txt of another site",
+// notRun are the beginnings of blocks that this test does not run.
+var notRun = []string{
+	"export OPPORTUNITY_URL=",                         // the test sets the address and a key itself
+	"export GOPROXY=", "npm install ", "pip install ", // the tests of module sdk install SDKs
+	"User-Agent: ", // sent by the link checker; its own tests compare it
+	"User-agent: ", // robots.txt of another site
 }
 
 // page runs the examples of a served page. An `http` block has a request and its response, an `sh`
@@ -282,7 +280,7 @@ func (e *examples) page(path string) {
 	for _, b := range block.FindAllStringSubmatch(page, -1) {
 		example := html.UnescapeString(b[2])
 		at := fmt.Sprintf("%s, block\n%s", path, example)
-		if skipped(example) {
+		if slices.ContainsFunc(notRun, func(beginning string) bool { return strings.HasPrefix(example, beginning) }) {
 			continue
 		}
 		switch b[1] {
@@ -322,15 +320,6 @@ func (e *examples) page(path string) {
 			require.NotEqual(e.t, http.StatusNotFound, a.StatusCode, "%s names %s", path, address)
 		}
 	}
-}
-
-func skipped(example string) bool {
-	for beginning := range notRun {
-		if strings.HasPrefix(example, beginning) {
-			return true
-		}
-	}
-	return false
 }
 
 // query returns the rows of a statement on an export.

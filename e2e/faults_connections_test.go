@@ -75,7 +75,9 @@ func (s *stack) breakConnection(t *testing.T, p partition, way string, l *link, 
 	}
 	e := s.during(t, readers, duration(), fail, l.repair)
 	if slices.Contains([]string{p.from, p.to}, "billing") { // the connection is necessary for plans alone
-		s.requireSale(t)
+		key := s.issue(t, api.Free)
+		eventually(t, "the plan is sold", func() bool { return s.buy(t.Context(), key.Account) == nil })
+		s.hasPlan(t, key)
 	}
 
 	var figures []string
@@ -93,14 +95,6 @@ func (s *stack) breakConnection(t *testing.T, p partition, way string, l *link, 
 		figures = append(figures, fmt.Sprintf("%s %d × %d", c.kind, want, by[want]))
 	}
 	row.set("%s; normal %.1f s after the repair", strings.Join(figures, ", "), e.recovery())
-}
-
-// requireSale checks that an account can buy the plan, and gets it.
-func (s *stack) requireSale(t *testing.T) {
-	t.Helper()
-	key := s.issue(t, api.Free)
-	eventually(t, "the plan is sold", func() bool { return s.buy(t.Context(), key.Account) == nil })
-	s.hasPlan(t, key)
 }
 
 func keysOf(by map[int]int) (keys []int) {

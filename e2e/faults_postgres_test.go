@@ -271,10 +271,8 @@ func (s *stack) has(t *testing.T, w *writes) {
 	}
 	notes := map[string]bool{}
 	key := s.issue(t, api.Commercial).Key
-	for _, p := range walk(t, s.url, key, historyPath+"?limit=100", eventPage) {
-		for _, e := range p.Data {
-			notes[e.Note] = true
-		}
+	for _, e := range walk[api.VerificationEvent](t, s.url, key, historyPath+"?limit=100") {
+		notes[e.Note] = true
 	}
 	for _, note := range w.events {
 		require.True(t, notes[note], note)

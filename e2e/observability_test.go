@@ -212,21 +212,13 @@ func (s *stack) bill(t *testing.T) {
 // visit sends requests with one key: some succeed, some fail.
 func (s *stack) visit(t *testing.T, key issued) {
 	t.Helper()
-	for i := range s.gateways {
+	for _, gateway := range s.gateways {
 		for path, status := range map[string]int{
 			listPath: 200, "/api/jobs": 200, listPath + "/no-such-name": 404,
 			listPath + "?no-such-name=1":       400,
 			listPath + "/no-such-name/history": 404, "/no-such-name": 404, "/docs": 200, "/account/no-such-name": 404,
 		} {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.rotate(i)+path, nil)
-			require.NoError(t, err)
-			req.Header.Set("Authorization", "Bearer "+key.Key)
-			resp, err := client.Do(req)
-			require.NoError(t, err)
-			_, err = io.Copy(io.Discard, resp.Body) // a client that reads nothing counts as disconnected
-			require.NoError(t, err)
-			require.NoError(t, resp.Body.Close())
-			require.Equal(t, status, resp.StatusCode, path)
+			require.Equal(t, status, get(t, gateway, key.Key, path).StatusCode, path)
 		}
 	}
 }

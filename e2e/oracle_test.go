@@ -143,10 +143,7 @@ func TestRecordsAgree(t *testing.T) {
 		detail := read[api.OpportunityDetail](t, d.url, keys.next(t), listPath+"/"+o.ID)
 		require.Equal(t, o, detail.Data)
 
-		var events []api.VerificationEvent
-		for _, p := range walk(t, d.url, keys.next(t), listPath+"/"+o.ID+"/history?limit=100", eventPage) {
-			events = append(events, p.Data...)
-		}
+		events := walk[api.VerificationEvent](t, d.url, keys.next(t), listPath+"/"+o.ID+"/history?limit=100")
 		require.Len(t, events, o.Verification.HistoryCount, o.ID)
 		require.True(t, slices.IsSortedFunc(events,
 			func(a, b api.VerificationEvent) int { return b.CheckedAt.Compare(a.CheckedAt) }))

@@ -17,9 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience bounds every wait. It does not measure speed: a test that reaches it fails. Benchmarks
-// wait longer.
-var patience = 2 * time.Minute
+// patience bounds every wait. It does not measure speed: a test that reaches it fails. Campaigns and
+// benchmarks wait longer.
+var patience = 2*time.Minute + time.Duration(campaign)*time.Second
 
 var built = sync.OnceValues(func() (string, error) {
 	if dir := os.Getenv("OPPORTUNITY_E2E_BIN"); dir != "" {

@@ -275,7 +275,12 @@ func TestCopiesEqualTheAPI(t *testing.T) {
 			update := func(prints string) {
 				t.Helper()
 				require.Contains(t, runSample(t, dir, "keep-a-copy", language, proxy, key), prints)
-				require.Equal(t, u.copied(t), copyIn(t, dir))
+				kept, err := strict[struct {
+					State   any                        `json:"state"`
+					Records map[string]api.Opportunity `json:"records"`
+				}]([]byte(text(t, filepath.Join(dir, "copy.json"))))
+				require.NoError(t, err)
+				require.Equal(t, u.copied(t), kept.Records)
 			}
 			update("all: true")
 
@@ -350,17 +355,6 @@ func (d deployment) copied(t *testing.T) map[string]api.Opportunity {
 		records[record.ID] = record
 	}
 	return records
-}
-
-// copyIn returns the records of the copy in dir.
-func copyIn(t *testing.T, dir string) map[string]api.Opportunity {
-	t.Helper()
-	copied, err := strict[struct {
-		State   any                        `json:"state"`
-		Records map[string]api.Opportunity `json:"records"`
-	}]([]byte(text(t, filepath.Join(dir, "copy.json"))))
-	require.NoError(t, err)
-	return copied.Records
 }
 
 // withdraw withdraws a record and waits until the API no longer has it.

@@ -64,29 +64,6 @@ func TestLimitsAreExactOverThreeGateways(t *testing.T) {
 	}
 }
 
-// TestServiceCapacity checks the capacity that all accounts share.
-func TestServiceCapacity(t *testing.T) {
-	t.Parallel()
-	const capacity = 25
-	s := newStack(t, fmt.Sprintf("OPPORTUNITY_SERVICE_CAPACITY=%d", capacity))
-	a, b := s.issue(t, api.Commercial), s.issue(t, api.Developer)
-	require.Equal(t, http.StatusOK, decided(t, s.gateways[1], a.Key, listPath).StatusCode)
-	by, _ := s.statuses(t, 19, a.Key, listPath)
-	require.Equal(t, map[int]int{200: 19}, by)
-	by, responses := s.statuses(t, 20, b.Key, listPath)
-	require.Equal(t, map[int]int{200: capacity - 20, 429: 40 - capacity}, by)
-	for _, refused := range responses {
-		if refused.StatusCode == http.StatusTooManyRequests {
-			require.Equal(t, string(problem.ServiceCapacityReached), refused.code())
-			require.Equal(t, "1000", refused.Header.Get("X-RateLimit-Limit"), "the caller's own limits")
-			wait, err := strconv.Atoi(refused.Header.Get("Retry-After"))
-			require.NoError(t, err)
-			midnight := time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
-			require.InDelta(t, time.Until(midnight).Seconds(), wait, 60)
-		}
-	}
-}
-
 // decided repeats a GET until the limits of its key are decided. A gateway waits 0.2 seconds for
 // Redis, which a machine with other work may take longer for: then it responds with 503 without
 // limits.

@@ -6,10 +6,12 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	limit "golang.org/x/time/rate"
 
 	"opportunity.internal/pkg/api"
 )
@@ -41,9 +43,7 @@ type traffic struct {
 	mu      sync.Mutex
 	open    sync.WaitGroup
 	calls   []sent
-	started int           // calls
-	reached chan struct{} // closed when target calls have started, or at the end
-	target  int
+	started atomic.Int64 // calls
 }
 
 // kinds of calls that every fault is measured with.
@@ -96,49 +96,19 @@ func sendTo(t testing.TB, pick func() string, rate int, callers []caller) *traff
 		client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 100}},
 	}
 	t.Cleanup(tr.client.CloseIdleConnections)
-	tr.open.Go(func() { tr.run(ctx, time.Second/time.Duration(rate)) })
+	pace := limit.NewLimiter(limit.Limit(rate), max(1, int(maxLate.Seconds()*float64(rate))))
+	tr.open.Go(func() {
+		for i := 0; pace.Wait(ctx) == nil; i++ {
+			tr.started.Add(1)
+			tr.open.Go(func() { tr.call(i) })
+		}
+	})
 	return tr
 }
 
 // maxLate is the time by which calls are sent late at most. If the machine delays them longer, the
 // rate is lower: a burst of all delayed calls could fail for that reason alone.
 const maxLate = 50 * time.Millisecond
-
-// run sends a call after each interval until ctx ends. A ticker would drop calls whenever it fires
-// late, and lower the rate.
-func (tr *traffic) run(ctx context.Context, every time.Duration) {
-	due, timer := time.Now(), time.NewTimer(0)
-	defer timer.Stop()
-	for i := 0; ; i++ {
-		select {
-		case <-ctx.Done():
-			tr.mu.Lock()
-			tr.target = 0
-			tr.reach()
-			tr.mu.Unlock()
-			return
-		case <-timer.C:
-		}
-		tr.open.Go(func() { tr.call(i) })
-		tr.mu.Lock()
-		tr.started++
-		tr.reach()
-		tr.mu.Unlock()
-		due = due.Add(every)
-		if latest := time.Now().Add(-maxLate); due.Before(latest) {
-			due = latest
-		}
-		timer.Reset(time.Until(due))
-	}
-}
-
-// reach ends the wait of next if the target is reached. The caller holds mu.
-func (tr *traffic) reach() {
-	if tr.reached != nil && tr.started >= tr.target {
-		close(tr.reached)
-		tr.reached = nil
-	}
-}
 
 func (tr *traffic) call(i int) {
 	c := tr.callers[i%len(tr.callers)]
@@ -166,11 +136,9 @@ func (tr *traffic) call(i int) {
 
 // next returns when n more calls have been sent.
 func (tr *traffic) next(n int) {
-	tr.mu.Lock()
-	reached := make(chan struct{})
-	tr.target, tr.reached = tr.started+n, reached
-	tr.mu.Unlock()
-	<-reached
+	tr.t.Helper()
+	until := tr.started.Load() + int64(n)
+	eventually(tr.t, "more calls are sent", func() bool { return tr.started.Load() >= until })
 }
 
 // succeeds waits until each kind of call succeeds, and returns the time at which the last kind did.

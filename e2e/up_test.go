@@ -132,15 +132,6 @@ func up(t testing.TB, dir string, settings ...string) upProcess {
 
 func upWith(t testing.TB, dir, seed string, settings ...string) upProcess {
 	t.Helper()
-	u := startUp(t, dir, seed, settings...)
-	ready(t, u.adminURL+"/readyz", u.process)
-	require.NoError(t, json.Unmarshal([]byte(text(t, filepath.Join(dir, "demo-keys.json"))), &u.keys))
-	return u
-}
-
-// startUp starts `opportunity up` and does not wait until it is ready.
-func startUp(t testing.TB, dir, seed string, settings ...string) upProcess {
-	t.Helper()
 	public, admin := storetest.FreeAddress(t), storetest.FreeAddress(t)
 	u := upProcess{dir: dir, deployment: deployment{
 		url: strings.Replace("http://"+public, "127.0.0.1", "localhost", 1), adminURL: "http://" + admin,
@@ -148,6 +139,8 @@ func startUp(t testing.TB, dir, seed string, settings ...string) upProcess {
 	}}
 	u.process = start(t, settings, program(t, "opportunity"),
 		"up", "--listen", public, "--admin-listen", admin, "--data-dir", dir, "--seed", seed)
+	ready(t, u.adminURL+"/readyz", u.process)
+	require.NoError(t, json.Unmarshal([]byte(text(t, filepath.Join(dir, "demo-keys.json"))), &u.keys))
 	return u
 }
 

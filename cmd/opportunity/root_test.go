@@ -41,8 +41,8 @@ func service(t *testing.T, status int, contentType, body string) {
 	t.Setenv("OPPORTUNITY_OPERATOR_TOKEN", "operator-token-that-nobody-may-see")
 }
 
-// refusal is the body of an error of the service about a part of the request.
-func refusal(path, code, message string) string {
+// rejection is the body of an error of the service about a part of the request.
+func rejection(path, code, message string) string {
 	text, _ := json.Marshal(api.OperatorError{Error: api.Problem{Path: path, Code: code, Message: message}})
 	return string(text)
 }
@@ -111,19 +111,19 @@ func TestExitCodes(t *testing.T) {
 	}{
 		"": {}, "help keys": {}, "keys issue --help": {}, "version": {}, "--version": {}, "completion bash": {},
 		"keys revoke a": {200, `{}`, "", success},
-		"keys revoke b": {404, refusal("key", "not_found", "There is no key with this id."), "not_found", failure},
-		"keys issue --tier free --use-case x": {403, refusal("", "account_suspended", "The account is closed."),
+		"keys revoke b": {404, rejection("key", "not_found", "There is no key with this id."), "not_found", failure},
+		"keys issue --tier free --use-case x": {403, rejection("", "account_suspended", "The account is closed."),
 			"account_suspended", failure},
-		"accounts list":                     {503, refusal("", "service_unavailable", "Retry."), "service_unavailable", failure},
+		"accounts list":                     {503, rejection("", "service_unavailable", "Retry."), "service_unavailable", failure},
 		"events append -":                   {200, rejected, "file_rejected", failure},
 		"listings lint " + broken:           {0, "", "file_rejected", failure},
 		"listings lint " + broken + ".none": {0, "", "failed", failure},
 		"status":                            {503, `{"status":"unready","missing":["redis"]}`, "failed", failure},
 		"keys isue":                         {exit: usageError}, "version --loud": {exit: usageError},
 		"reviews due --within x": {exit: usageError}, "keys decline a": {exit: usageError},
-		"history show a --at yesterday": {400, refusal("at", "invalid_parameter", "must be a day"), "", usageError},
+		"history show a --at yesterday": {400, rejection("at", "invalid_parameter", "must be a day"), "", usageError},
 		"keys issue --tier free --use-case x --expires-in 400d": {400,
-			refusal("expiresIn", "invalid_parameter", "must be at most 365d"), "", usageError},
+			rejection("expiresIn", "invalid_parameter", "must be at most 365d"), "", usageError},
 		"reviews record a --outcome closed --set salary=1": {200, `{"record":{"id":"a"}}`, "", usageError},
 	} {
 		t.Run(line, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestChangesWithoutANameAreRefused(t *testing.T) {
 }
 
 func TestErrorsAreJSON(t *testing.T) {
-	service(t, 404, "application/json", refusal("key", "not_found", "There is no key with this id."))
+	service(t, 404, "application/json", rejection("key", "not_found", "There is no key with this id."))
 	_, out, errs := opportunity(t, "keys", "revoke", "key_1", "--output", "json")
 	require.Empty(t, out)
 	require.JSONEq(t, `{"error":{"code":"not_found","message":"unknown key \"key_1\": see \"opportunity keys list\"","status":404,"exitCode":1}}`, errs)

@@ -43,19 +43,12 @@ type module struct {
 func (m module) String() string { return strings.TrimSpace(m.Path + " " + m.Version) }
 
 func main() {
-	if err := run(context.Background(), os.Args[1:], os.Stdout); err != nil {
+	modules, err := list(context.Background(), os.Args[1:])
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "licenses:", err)
 		os.Exit(1)
 	}
-}
-
-func run(ctx context.Context, dirs []string, out io.Writer) error {
-	modules, err := list(ctx, dirs)
-	if err != nil {
-		return err
-	}
-	write(out, modules)
-	return nil
+	write(os.Stdout, modules)
 }
 
 // platforms are those for which the programs are released: some modules are compiled on one only.

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"maps"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/crane"
 	"github.com/google/go-containerregistry/pkg/registry"
@@ -59,22 +63,34 @@ func TestImagesArePinnedToTheDigestOfTheirTag(t *testing.T) {
 	require.Equal(t, before, got(stores), "nothing is written unless every image was found")
 }
 
-func TestEveryImageInTheRepositoryIsRecognized(t *testing.T) {
-	texts, err := read([]string{"../Dockerfile", "../compose.yaml", "../../k8s/dev/*.yaml", "../../k8s/production/*.yaml"})
+// TestImagesInTheRepositoryAreAtMostAYearOld also checks that every image of another project is
+// recognized.
+func TestImagesInTheRepositoryAreAtMostAYearOld(t *testing.T) {
+	texts, err := read([]string{"../images.txt"})
 	require.NoError(t, err)
-	images := map[string]bool{}
-	for _, text := range texts {
+	months := map[string]string{}
+	released := regexp.MustCompile(`(?m)^([^#\s]+) +(\d{4}-\d\d)$`)
+	for _, row := range released.FindAllStringSubmatch(string(texts["../images.txt"]), -1) {
+		months[row[1]] = row[2]
+	}
+	texts, err = read([]string{"../Dockerfile", "../compose.yaml", "../../k8s/*/*.yaml"})
+	require.NoError(t, err)
+	used := map[string]bool{}
+	for file, text := range texts {
 		for line := range strings.Lines(string(text)) {
 			match := named.FindStringSubmatch(line)
-			if match != nil {
-				images[match[2]] = true
+			if match == nil {
+				name, isImage := strings.CutPrefix(strings.TrimSpace(line), "image: ")
+				require.True(t, !isImage || strings.HasPrefix(name, "opportunity/"), "%s: not recognized: %s", file, line)
 				continue
 			}
-			name, isImage := strings.CutPrefix(strings.TrimSpace(line), "image: ")
-			require.True(t, !isImage || strings.HasPrefix(name, "opportunity/"), "not recognized: %s", line)
+			used[match[2]] = true
+			month, err := time.Parse("2006-01", months[match[2]])
+			require.NoError(t, err, "%s: %s: add it to docker/images.txt with the month of its release", file, match[2])
+			require.True(t, time.Now().Before(month.AddDate(1, 1, 0)),
+				"%s: %s is more than a year old: use the current patch release", file, match[2])
 		}
 	}
-	require.Contains(t, images, "golang:1.26")
-	require.Contains(t, images, "postgres:17.11")
-	require.Contains(t, images, "quay.io/oauth2-proxy/oauth2-proxy:v7.15.6")
+	require.ElementsMatch(t, slices.Collect(maps.Keys(used)), slices.Collect(maps.Keys(months)),
+		"docker/images.txt must have the images in use")
 }

@@ -57,7 +57,10 @@ func (l Load) Run(ctx context.Context) *Result {
 		if l.Rate > 0 {
 			due = r.start.Add(time.Duration(float64(i) / l.Rate * float64(time.Second)))
 			if wait := time.Until(due); wait > 0 {
-				pause(ctx, wait)
+				select {
+				case <-ctx.Done():
+				case <-time.After(wait):
+				}
 				due = time.Now() // the timer's delay is not the server's
 			}
 		}
@@ -95,13 +98,6 @@ func (l Load) Run(ctx context.Context) *Result {
 		c.close()
 	}
 	return r
-}
-
-// pause waits for d or until the context ends.
-func pause(ctx context.Context, d time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	<-ctx.Done()
 }
 
 // requests returns the bytes of the requests by path and key. They are made once, so that the

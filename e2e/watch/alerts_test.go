@@ -52,7 +52,7 @@ func fires(t *testing.T, series, alert, severity string) bool {
 		_ bool, _ *storage.SelectHints, matchers ...*labels.Matcher,
 	) storage.SeriesSet {
 		return &set{slices.DeleteFunc(slices.Clone(all), func(one storage.Series) bool {
-			return slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(one.Labels().Get(m.Name)) })
+			return !labels.Selector(matchers).Matches(one.Labels())
 		}), -1}
 	}}}
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 10_000_000, Timeout: time.Minute, Parser: watch.Parser})

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	watchInterval = 2 * time.Second
+	watchInterval = 10 * time.Second // between checks, once the peer has accepted the token
+	watchRetry    = time.Second      // between checks before that
 	watchTimeout  = 5 * time.Second
 )
 
@@ -49,9 +50,14 @@ func (r *Runtime) WatchPeer(to, base string, tokens peer.Tokens) {
 		}
 		return nil
 	})
-	r.Every(Loop{Name: "connection to " + to, Interval: watchInterval, Timeout: watchTimeout,
+	var latest time.Time
+	r.Every(Loop{Name: "connection to " + to, Interval: watchRetry, Timeout: watchTimeout,
 		Do: func(ctx context.Context) error {
 			before, next, wrong := state.Load(), connection{}, peer.SettingsError{}
+			if before != nil && before.accepted && before.fault == "" && time.Since(latest) < watchInterval {
+				return nil
+			}
+			latest = time.Now()
 			err := r.CheckPeer(ctx, to, base, tokens)
 			switch {
 			case errors.As(err, &wrong):

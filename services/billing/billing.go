@@ -83,7 +83,7 @@ func start(r *service.Runtime, cfg Config) error {
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(c.guard.Handler(api.Handler(), api.Errors))))
 	r.WatchPeer(peer.Authquota, cfg.AuthquotaURL, cfg.Tokens)
 	r.Go("offer", c.checkOffer)
-	r.Every(service.Loop{Name: "entitlements", Interval: reconcile.PushInterval, Wake: c.changed,
+	r.Every(service.Loop{Name: "entitlements", Interval: reconcile.Interval, Retry: reconcile.Retry, Wake: c.changed,
 		Do: c.guard.UnlessSetBack(c.pusher.Deliver)})
 	return nil
 }

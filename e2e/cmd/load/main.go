@@ -10,9 +10,8 @@
 //	load wait
 //
 // run reads keys from standard input, one per line, and uses them in turn. It ends after --for or
-// on stop, which finds its process id in a file, and exits with 3 if a call failed. running exits
-// with 1 if there is no run. ask makes one call with the key from standard input, and prints its
-// request ID. wait blocks until it is stopped, so that a pod can run the program for use with
+// on stop, which finds its process id in a file, and fails if a call failed. running fails if there
+// is no run. ask makes one call with the key from standard input, and prints its request ID. wait blocks until it is stopped, so that a pod can run the program for use with
 // kubectl exec.
 package main
 
@@ -36,19 +35,17 @@ import (
 )
 
 func main() {
-	code, err := command(os.Args[1:])
-	if err != nil {
+	if err := command(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "load:", err)
-		code = 1
+		os.Exit(1)
 	}
-	os.Exit(code)
 }
 
-func command(args []string) (code int, err error) {
+func command(args []string) error {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer cancel()
 	if len(args) == 0 {
-		return 0, errors.New("usage: load run | running | stop | ask | wait")
+		return errors.New("usage: load run | running | stop | ask | wait")
 	}
 	flags := flag.NewFlagSet("load "+args[0], flag.ContinueOnError)
 	base := flags.String("url", os.Getenv("OPPORTUNITY_E2E_URL"), "address of the gateway")
@@ -58,7 +55,7 @@ func command(args []string) (code int, err error) {
 		"record=/api/v1/opportunities/maple-scribe,history=/api/v1/opportunities/maple-scribe/history,page=/account/sign-in",
 		"paths to call in turn, as name=path")
 	if err := flags.Parse(args[1:]); err != nil {
-		return 0, err
+		return err
 	}
 	switch args[0] {
 	case "run":
@@ -70,23 +67,23 @@ func command(args []string) (code int, err error) {
 		return run(ctx, *base, *rate, *paths)
 	case "running":
 		_, err := os.Stat(running())
-		return 0, err
+		return err
 	case "stop":
-		return 0, stop()
+		return stop()
 	case "ask":
-		return 0, ask(ctx, *base+flags.Arg(0))
+		return ask(ctx, *base+flags.Arg(0))
 	case "wait":
 		<-ctx.Done()
-		return 0, nil
+		return nil
 	default:
-		return 0, fmt.Errorf("unknown verb %q: use run, running, stop, ask or wait", args[0])
+		return fmt.Errorf("unknown verb %q: use run, running, stop, ask or wait", args[0])
 	}
 }
 
-func run(ctx context.Context, base string, rate int, paths string) (code int, err error) {
+func run(ctx context.Context, base string, rate int, paths string) error {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" || u.Host == "" || rate < 1 {
-		return 0, fmt.Errorf("invalid --url %q or --rate %d: use the http URL of a gateway and at least 1", base, rate)
+		return fmt.Errorf("invalid --url %q or --rate %d: use the http URL of a gateway and at least 1", base, rate)
 	}
 	if u.Port() == "" {
 		u.Host += ":80"
@@ -95,23 +92,23 @@ func run(ctx context.Context, base string, rate int, paths string) (code int, er
 	for _, p := range strings.Split(paths, ",") {
 		name, path, ok := strings.Cut(p, "=")
 		if !ok {
-			return 0, fmt.Errorf("invalid --paths %q: use name=path", p)
+			return fmt.Errorf("invalid --paths %q: use name=path", p)
 		}
 		l.Paths = append(l.Paths, load.Path{Name: name, Path: path})
 	}
 	if l.Keys, err = readKeys(); err != nil {
-		return 0, err
+		return err
 	}
 	if err := os.WriteFile(running(), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
-		return 0, err
+		return err
 	}
 	defer os.Remove(running()) //nolint:errcheck // a leftover file has the id of an ended process
 	result := l.Run(ctx)
 	result.Print(os.Stdout)
 	if result.Failed() > 0 {
-		code = 3
+		return errors.New("calls failed")
 	}
-	return code, nil
+	return nil
 }
 
 func readKeys() ([]string, error) {

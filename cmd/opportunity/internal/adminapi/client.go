@@ -23,7 +23,7 @@ type Client struct {
 	HTTP      *http.Client
 }
 
-// Input is what a call sends.
+// Input has the variable parts of a request.
 type Input struct {
 	ID      string // of the path
 	Query   url.Values

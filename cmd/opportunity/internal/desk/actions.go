@@ -164,7 +164,9 @@ func (d *Desk) withdrawals(v *visit) (view, error) {
 }
 
 // send returns an action that sends the reason to a route, and then goes on to a page.
-func send(route adminapi.Route[any], to func(id string) string, done string) func(*visit, string, string) (view, error) {
+func send(
+	route adminapi.Route[any], to func(id string) string, done string,
+) func(v *visit, id, reason string) (view, error) {
 	return func(v *visit, id, reason string) (view, error) {
 		_, err := call(v, route, adminapi.Input{ID: id, Body: map[string]string{"reason": reason}})
 		return view{Redirect: to(id), Notice: done}, err

@@ -59,8 +59,10 @@ func logsOf(v *visit) (logs []forms.Option) {
 // selectActs returns the log that the person chose, and its query.
 func selectActs(v *visit) (log string, query url.Values, problems []pages.FormError) {
 	log, query = logsOf(v)[0].Value, chosen(v, "actor")
-	if chosen := v.FormValue("log"); slices.ContainsFunc(logsOf(v), func(o forms.Option) bool { return o.Value == chosen }) {
-		log = chosen
+	for _, o := range logsOf(v) {
+		if o.Value == v.FormValue("log") {
+			log = o.Value
+		}
 	}
 	for name, parameter := range map[string]string{"from": "since", "to": "until"} {
 		if v.FormValue(name) == "" {

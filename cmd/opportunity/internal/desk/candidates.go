@@ -67,10 +67,10 @@ func (d *Desk) candidates(v *visit) (view, error) {
 	for i, c := range list.Candidates {
 		list.Candidates[i].Missing = missing(c)
 	}
-	page := candidatesPage{newList(v, filters, list.Candidates, list.Next), "", all, publishes(v)}
-	query := maps.Clone(filters)
-	query.Set("all", "on")
-	page.ChooseAll = "/candidates?" + query.Encode()
+	choose := maps.Clone(filters)
+	choose.Set("all", "on")
+	page := candidatesPage{newList(v, filters, list.Candidates, list.Next), "/candidates?" + choose.Encode(), all,
+		publishes(v)}
 	return view{Template: "candidates", Title: "Candidates", Data: page}, nil
 }
 

@@ -117,7 +117,9 @@ func TestProblemsOfAnEditAreAtTheirFields(t *testing.T) {
 	s.api.respond("PUT /records/maple", api.EditReport{Change: &api.ListingChange{}, Current: &detail})
 	input.Del("sources.1.url")
 	require.Contains(t, b.post("/records/maple/edit", input).body, "Nothing is changed")
-	require.Equal(t, http.StatusBadRequest, b.post("/records/maple/edit", url.Values{"base": {"{"}}).StatusCode)
+	for _, base := range []string{"", "{", "null", "[]", `"x"`} {
+		require.Equal(t, http.StatusBadRequest, b.post("/records/maple/edit", url.Values{"base": {base}}).StatusCode, base)
+	}
 }
 
 func TestRecordPageShowsWhatEachReviewChangedAndFoldsLinkChecks(t *testing.T) {

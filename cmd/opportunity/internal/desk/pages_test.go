@@ -126,7 +126,7 @@ func TestAuditShowsTheLogThatIsChosen(t *testing.T) {
 	b.get("/audit?from=yesterday").requireAll(t, "Enter a date such as 2026-11-20")
 	b.get("/audit.csv?from=yesterday").requireAll(t, "Enter a date such as 2026-11-20")
 
-	s, b = audited(t, api.RoleSupport)
+	_, b = audited(t, api.RoleSupport)
 	b.get("/audit?log=review").requireAll(t, "account.suspend") // the only one that the role can read
 }
 

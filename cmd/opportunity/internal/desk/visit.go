@@ -47,8 +47,8 @@ func call[T any](v *visit, route adminapi.Route[T], in adminapi.Input) (T, error
 	return out, err
 }
 
-// goOn opens the page that next returns, with a notice of what was done before. If next fails, the
-// queue says why.
+// goOn opens the page that next returns, with a notice of what was done before. If next fails, it
+// opens the queue, which shows the error.
 func goOn(v *visit, done string, next func(*visit) (view, error)) (view, error) {
 	response, err := next(v)
 	if err != nil {

@@ -27,7 +27,8 @@ const RedisFile = "redis.json"
 func (v *verbs) recover() *cobra.Command {
 	services := map[string]func(context.Context, settings, service.Recovery, io.Writer) error{
 		"authquota": v.withRedis, "billing": recovery(inSandbox, billing.Recover),
-		"catalog": recovery(catalog.RecoverConfig, catalog.Recover), "history": recovery(history.ProofConfig, history.Recover),
+		"catalog": recovery(catalog.RecoverConfig, catalog.Recover),
+		"history": recovery(history.ProofConfig, history.Recover),
 	}
 	names := slices.Sorted(maps.Keys(services))
 	var accept, current bool

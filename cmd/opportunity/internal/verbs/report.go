@@ -140,7 +140,8 @@ func (r result) explain(out io.Writer) {
 			}
 			fmt.Fprintln(out)
 		}
-		fmt.Fprintln(out, "Nothing was appended. Read the newer events, then run the command again; a file needs the new lastEventId.")
+		fmt.Fprintln(out, "Nothing was appended. Read the newer events, then run the command again; a file needs the new "+
+			"lastEventId.")
 	}
 }
 

@@ -19,10 +19,8 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-const (
-	statusTime  = 10 * time.Second       // for the whole status command, without the time to wait
-	statusPause = 500 * time.Millisecond // between two requests while it waits
-)
+// statusTime limits the whole status command, without the time to wait.
+const statusTime = 10 * time.Second
 
 func (v *verbs) status() *cobra.Command {
 	var public string
@@ -43,10 +41,8 @@ With --calls, it also issues a key, requests a list, a record, its history and a
 			if err := adminapi.CheckURL("admin-url", v.adminURL); err != nil {
 				return err
 			}
-			if public != "" {
-				if err := adminapi.CheckURL("public-url", public); err != nil {
-					return err
-				}
+			if err := adminapi.CheckURL("public-url", public); public != "" && err != nil {
+				return err
 			}
 			if calls && public == "" {
 				return flags.Usage("missing --public-url: --calls needs the address to call")
@@ -56,7 +52,7 @@ With --calls, it also issues a key, requests a list, a record, its history and a
 			until := time.Now().Add(wait)
 			state, err := ready(ctx, v.adminURL)
 			for err != nil && time.Now().Before(until) && ctx.Err() == nil {
-				time.Sleep(statusPause)
+				time.Sleep(time.Second / 2)
 				state, err = ready(ctx, v.adminURL)
 			}
 			if err == nil {

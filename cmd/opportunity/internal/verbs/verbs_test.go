@@ -35,7 +35,9 @@ func verbFrom(t *testing.T, adminURL string, stdin io.Reader, args ...string) (o
 }
 
 // newRoot returns a root command with a command line of ann.
-func newRoot(t *testing.T, adminURL string, stdin io.Reader, args ...string) (root *cobra.Command, out, errs *bytes.Buffer) {
+func newRoot(
+	t *testing.T, adminURL string, stdin io.Reader, args ...string,
+) (root *cobra.Command, out, errs *bytes.Buffer) {
 	t.Helper()
 	t.Setenv("OPPORTUNITY_OPERATOR_TOKEN", token)
 	t.Setenv("OPPORTUNITY_ACTOR", "ann")
@@ -86,17 +88,16 @@ func TestVerbs(t *testing.T) {
 			`{"id":"c","company":"C, \"Inc\"","category":"host","status":"verified","dueAt":"2026-11-24T09:00:00Z","lastCheckedAt":"2026-11-10T09:00:00Z",` +
 			`"reasons":[{"why":"never-reviewed","at":"2026-11-19T10:00:00Z"},{"why":"stale","at":"2026-11-24T09:00:00Z"}]},` +
 			`{"id":"d","company":"D","category":"host","status":"unverified","reasons":[{"why":"never-reviewed"}]}]}`
-		dueTable = `DUE                   ID  CATEGORY  STATUS        WHY
-2026-11-18 09:30:00Z  a   online    needs-review  changed 2026-11-18 09:30: facts, startingCost by ann; link check of 2026-11-19 09:00: closed (answered 404)
-2026-11-24 09:00:00Z  c   host      verified      never reviewed, published 2026-11-19 10:00; stale after 2026-11-24 09:00
--                     d   host      unverified    never reviewed
-3 due
-`
-		dueCSV = `due_at,id,company,category,status,last_checked_at,why
-2026-11-18T09:30:00Z,a,'=cmd|' /C calc'!A0,online,needs-review,,"changed 2026-11-18 09:30: facts, startingCost by ann; link check of 2026-11-19 09:00: closed (answered 404)"
-2026-11-24T09:00:00Z,c,"C, ""Inc""",host,verified,2026-11-10T09:00:00Z,"never reviewed, published 2026-11-19 10:00; stale after 2026-11-24 09:00"
-,d,D,host,unverified,,never reviewed
-`
+		edited   = "changed 2026-11-18 09:30: facts, startingCost by ann; link check of 2026-11-19 09:00: closed (answered 404)"
+		old      = "never reviewed, published 2026-11-19 10:00; stale after 2026-11-24 09:00"
+		dueTable = "DUE                   ID  CATEGORY  STATUS        WHY\n" +
+			"2026-11-18 09:30:00Z  a   online    needs-review  " + edited + "\n" +
+			"2026-11-24 09:00:00Z  c   host      verified      " + old + "\n" +
+			"-                     d   host      unverified    never reviewed\n3 due\n"
+		dueCSV = "due_at,id,company,category,status,last_checked_at,why\n" +
+			`2026-11-18T09:30:00Z,a,'=cmd|' /C calc'!A0,online,needs-review,,"` + edited + "\"\n" +
+			`2026-11-24T09:00:00Z,c,"C, ""Inc""",host,verified,2026-11-10T09:00:00Z,"` + old + "\"\n" +
+			",d,D,host,unverified,,never reviewed\n"
 		detail = `{"listing":{"id":"a","company":{"name":"Acme","website":"https://acme.example/"},"category":"sell","summary":"Work.",` +
 			`"sources":[{"url":"https://s.example/","checkedAt":"2026-11-18"}],"visibility":"withdrawn","curation":{"notes":"Two\nlines."}},` +
 			`"record":{"id":"a","verification":{"status":"unverified"},"facts":{"remote":true}},"updatedAt":"2026-11-20T08:00:00Z",` +

@@ -13,8 +13,10 @@ import (
 	"opportunity.internal/services/billing/internal/store"
 )
 
-// PushInterval is the time between scans of the outbox, and to the next push after an outage.
-const PushInterval = time.Second
+const (
+	Interval = 5 * time.Second // between scans of the outbox, which find what another replica left
+	Retry    = time.Second     // to the next push after an outage
+)
 
 const (
 	batchSize   = 100
@@ -94,7 +96,7 @@ func (p *Pusher) push(ctx context.Context, e store.Push) error {
 	p.Count(Failed)
 	if unavailable := new(problem.Error); errors.As(err, &unavailable) {
 		// The others would fail too. They are first the next time, in case it is about this account.
-		return errors.Join(err, postpone(PushInterval))
+		return errors.Join(err, postpone(Retry))
 	}
 	log.WarnContext(ctx, "entitlement push rejected by authquota, will retry", "error", err.Error())
 	return postpone(rejectedRetry)

@@ -129,11 +129,11 @@ func TestPushesResumeAfterOutage(t *testing.T) {
 		p.buy("acc_1", 1)
 		require.Error(t, p.pusher().Deliver(t.Context()))
 		p.buy("acc_2", 1)
-		p.clock = p.clock.Add(reconcile.PushInterval)
+		p.clock = p.clock.Add(reconcile.Retry)
 		require.Error(t, p.pusher().Deliver(t.Context()), "an outage affects every account")
 		p.requirePaid("acc_2", 1)
 		delete(p.err, "acc_1")
-		p.deliver(reconcile.PushInterval, 0)
+		p.deliver(reconcile.Retry, 0)
 		p.requirePaid("acc_1", 1)
 	})
 }

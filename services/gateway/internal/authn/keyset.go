@@ -66,17 +66,20 @@ func (s *keySet) has(ctx context.Context, digests []string) (bool, error) {
 	case s.wanted <- struct{}{}:
 	default: // a sync is already requested
 	}
+	err := errNotSynced
 	select {
 	case <-ctx.Done():
-		return false, errNotSynced
 	case <-round.done:
-	}
-	if round.err != nil {
-		return false, errNotSynced
+		if round.err == nil {
+			err = nil
+		}
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.contains(digests), nil
+	if s.contains(digests) { // also on a page before the one that failed
+		return true, nil
+	}
+	return false, err
 }
 
 func (s *keySet) contains(digests []string) bool {

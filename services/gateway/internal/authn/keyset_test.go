@@ -62,6 +62,24 @@ func TestKeysThatLeaveTheListAreForgotten(t *testing.T) {
 	})
 }
 
+func TestKeysReadBeforeASyncFailsAreKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newKeySet(func(_ context.Context, after api.KeyPosition) (api.KeyDigests, error) {
+			if after.Sequence > 0 {
+				return api.KeyDigests{}, errors.New("second page")
+			}
+			time.Sleep(time.Millisecond)
+			return api.KeyDigests{Digests: []string{"00000000000000aa"}, Last: api.KeyPosition{Sequence: 1}, More: true}, nil
+		})
+		go s.run(t.Context(), slog.New(slog.DiscardHandler), func(error) {})
+		found, err := s.has(t.Context(), []string{"00000000000000aa"})
+		require.NoError(t, err)
+		require.True(t, found)
+		_, err = s.has(t.Context(), []string{"00000000000000bb"})
+		require.ErrorIs(t, err, errNotSynced)
+	})
+}
+
 // A request for a sync is served at once, but not sooner than syncPause after the one before.
 func TestSyncOnDemand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

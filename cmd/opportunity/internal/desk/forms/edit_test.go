@@ -204,10 +204,3 @@ func TestLabels(t *testing.T) {
 	}
 	require.Equal(t, "sources.1.url", forms.PathOf("sources[1].url"))
 }
-
-func TestForeignInputIsRejected(t *testing.T) {
-	for _, base := range []string{"", "null", "[]", `"x"`} {
-		_, _, err := forms.ParseEdit(url.Values{"base": {base}})
-		require.Error(t, err, base)
-	}
-}

@@ -302,9 +302,10 @@ func TestNewerSheetKeepsInputAndReopensChangedFacts(t *testing.T) {
 func TestEveryDecisionAboutAChangedFactIsForgotten(t *testing.T) {
 	other := api.Facts{ApplicationStatus: api.ApplicationWaitlist, ApplicationURL: ptr(site),
 		CountryEligibility: []api.CountryEligibility{{Country: "US", Status: api.Eligible, SourceURLs: []string{site}}},
-		Remote:             ptr(false), DegreeRequired: ptr(true), ExperienceRequired: ptr(false), FlexibleSchedule: ptr(false),
-		Pay:       &api.Pay{Minimum: 1, Maximum: 2, Currency: "USD", Unit: api.PerTask, SourceURL: site},
-		Languages: []string{"German"}, Requirements: []string{"A car"},
+		Remote:             ptr(false), DegreeRequired: ptr(true), ExperienceRequired: ptr(false),
+		FlexibleSchedule: ptr(false),
+		Pay:              &api.Pay{Minimum: 1, Maximum: 2, Currency: "USD", Unit: api.PerTask, SourceURL: site},
+		Languages:        []string{"German"}, Requirements: []string{"A car"},
 		RiskIndicators: []api.RiskIndicator{{Code: "fees", SourceURL: site}},
 	}
 	const entered = "countryEligibility.0.country=FR&pay.minimum=5&languages=Latin&applicationUrl=" + where +

@@ -2,8 +2,8 @@ package desk
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -29,11 +29,11 @@ func (s *Store) Queue(ctx context.Context, f review.QueueFilter) (api.ReviewQueu
 	}
 	queue.Due = p.due
 	queue.Today = api.Workday{Target: review.Level(p.backlog, p.done, now), Done: p.done, DoneBy: map[string]int{}}
-	until, err := endOf(tx, f, now, queue.Today.Target-p.done-p.due)
-	if err != nil {
-		return queue, err
-	}
-	rows, err := queueRows(tx, f, until, now)
+	var rows []queueRow
+	err = planned(tx, func(tx *gorm.DB) (err error) {
+		rows, err = rowsOfScope(tx, f, now, queue.Today.Target-p.done-p.due)
+		return err
+	})
 	if err != nil {
 		return queue, err
 	}
@@ -50,6 +50,20 @@ func (s *Store) Queue(ctx context.Context, f review.QueueFilter) (api.ReviewQueu
 		queue.Records = append(queue.Records, record)
 	}
 	return queue, nil
+}
+
+// planned runs read with plans for the values of its statements. Otherwise, after five executions
+// Postgres uses one plan for all values, and reads the whole queue in its order.
+func planned(tx *gorm.DB, read func(tx *gorm.DB) error) error {
+	if tx.Name() != database.Postgres {
+		return read(tx)
+	}
+	return database.Outage(tx.Transaction(func(tx *gorm.DB) error {
+		if err := tx.Exec("SET LOCAL plan_cache_mode = force_custom_plan").Error; err != nil {
+			return err
+		}
+		return read(tx)
+	}, &sql.TxOptions{ReadOnly: true}))
 }
 
 // progressCounts are numbers of published records.
@@ -82,27 +96,39 @@ func progress(tx *gorm.DB, now time.Time) (p progressCounts, err error) {
 	return p, database.Outage(err)
 }
 
-// endOf returns the position of the last record that the filter selects by its due time. early is
-// the number of records that are not due yet and belong to today; skipped ones do not count.
-func endOf(tx *gorm.DB, f review.QueueFilter, now time.Time, early int) (review.Position, error) {
-	us := database.Micros(now)
-	switch {
-	case f.Today && early <= 0:
-		return review.Position{DueAt: us}, nil
-	case f.Today:
-		var last []review.Position
-		err := tx.Raw(`SELECT i.due_at, i.listing_id AS id FROM listing_index i
-			WHERE i.visibility = 'published' AND i.due_at > @now
-				AND NOT EXISTS (SELECT 1 FROM skips s WHERE s.listing_id = i.listing_id AND s.ends_at > @now)
-			ORDER BY i.due_at, i.listing_id LIMIT 1 OFFSET @skip`, map[string]any{"now": us, "skip": early - 1}).Scan(&last).Error
-		if err != nil || len(last) == 0 { // fewer records: all of them
-			return review.Position{DueAt: database.Micros(now.Add(review.Horizon * day))}, database.Outage(err)
-		}
-		return last[0], nil
-	case f.Until.IsZero():
-		return review.Position{DueAt: math.MaxInt64}, nil
+// rowsOfScope returns the rows of a page, and one more if there is another page. early is the
+// number of records that are not due yet and belong to today.
+func rowsOfScope(tx *gorm.DB, f review.QueueFilter, now time.Time, early int) ([]queueRow, error) {
+	until := review.Position{DueAt: math.MaxInt64}
+	if !f.Until.IsZero() {
+		until.DueAt = database.Micros(f.Until)
 	}
-	return review.Position{DueAt: database.Micros(f.Until)}, nil
+	if f.Today {
+		until.DueAt = database.Micros(now)
+	}
+	rows, err := queueRows(tx, f, until, now)
+	if err != nil || !f.Today || early <= 0 || len(rows) > f.Limit {
+		return rows, err
+	}
+	if until, err = endOfToday(tx, now, early); err != nil {
+		return nil, err
+	}
+	return queueRows(tx, f, until, now)
+}
+
+// endOfToday returns the position of the last record of today, the nth record after the due ones
+// that is not skipped.
+func endOfToday(tx *gorm.DB, now time.Time, n int) (review.Position, error) {
+	var last []review.Position
+	err := tx.Raw(`SELECT i.due_at, i.listing_id AS id FROM listing_index i
+		WHERE i.visibility = 'published' AND i.due_at > @now
+			AND NOT EXISTS (SELECT 1 FROM skips s WHERE s.listing_id = i.listing_id AND s.ends_at > @now)
+		ORDER BY i.due_at, i.listing_id LIMIT 1 OFFSET @skip`,
+		map[string]any{"now": database.Micros(now), "skip": n - 1}).Scan(&last).Error
+	if err != nil || len(last) == 0 { // fewer records: all of them
+		return review.Position{DueAt: database.Micros(now.Add(review.Horizon * day))}, database.Outage(err)
+	}
+	return last[0], nil
 }
 
 // Due lists the published records that are due for a factual review by until, longest due first.
@@ -137,62 +163,107 @@ type queueRow struct {
 	DueAt         int64
 	Reasons       string
 	LastCheckedAt *int64
-	Rank          review.Rank
+	Rank          review.Rank `gorm:"-"`
 	Draft         bool
 	Lease         leaseRow `gorm:"embedded;embeddedPrefix:lease_"`
 	Skip          skipRow  `gorm:"embedded;embeddedPrefix:skip_"`
 }
 
-// queueRows returns the rows of a page, and one more if there is another page. Records with a
-// missing quote belong to today whenever they fall due.
+// queueRows returns the rows of a page, and one more if there is another page. It reads one rank
+// after the other, each in the order of an index. Records with a missing quote belong to today
+// whenever they fall due.
 func queueRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time.Time) (rows []queueRow, err error) {
-	us := database.Micros(now)
-	missing, errMissing := api.Encode(append([]string{}, f.Readings.Missing...))
-	present, errPresent := api.Encode(append([]string{}, f.Readings.Present...))
-	if err := errors.Join(errMissing, errPresent); err != nil {
-		return nil, err
+	for rank := f.After.Rank; rank <= review.QuotesPresent && len(rows) <= f.Limit; rank++ {
+		ranked, err := ofRank(tx, rank, f.Readings)
+		if err != nil {
+			return nil, err
+		}
+		if ranked != nil {
+			last := until
+			if f.Today && rank == review.QuoteMissing {
+				last = review.Position{DueAt: math.MaxInt64}
+			}
+			more, err := rankRows(ranked, f, last, now)
+			if err != nil {
+				return nil, err
+			}
+			for i := range more {
+				more[i].Rank = rank
+			}
+			rows = append(rows, more...)
+		}
+		f.After = review.Position{}
 	}
+	return rows, nil
+}
+
+// ofRank returns tx with the condition that a listing has the rank, nil if none has.
+func ofRank(tx *gorm.DB, rank review.Rank, marks api.ReadingMarks) (*gorm.DB, error) {
+	lists := map[review.Rank][]string{
+		review.QuoteMissing: marks.Missing, review.QuotesPresent: marks.Present,
+		review.QuotesOther: slices.Concat(marks.Missing, marks.Present),
+	}
+	ids := lists[rank]
+	if len(ids) == 0 {
+		if rank == review.QuotesOther {
+			return tx, nil
+		}
+		return nil, nil
+	}
+	text, err := json.Marshal(ids)
 	elements := "SELECT value FROM json_each(?)"
 	if tx.Name() == database.Postgres {
 		elements = "SELECT jsonb_array_elements_text(CAST(? AS jsonb))"
 	}
-	rank := fmt.Sprintf("CASE WHEN listing_id IN (%[1]s) THEN %[2]d WHEN listing_id IN (%[1]s) THEN %[3]d ELSE %[4]d END",
-		elements, review.QuoteMissing, review.QuotesPresent, review.QuotesOther)
-	ranked := tx.Table("listing_index").Select("*, "+rank+" AS rank", string(missing), string(present)).
-		Where("visibility = 'published'")
-	q := tx.Table("(?) AS i", ranked).
-		Select(`i.listing_id, i.company, i.category, i.host, i.status, i.due_at, i.reasons, i.last_checked_at, i.rank,
+	condition := "i.listing_id IN (" + elements + ")"
+	switch rank {
+	case review.QuotesOther:
+		condition = "i.listing_id NOT IN (" + elements + ")"
+	case review.QuotesPresent:
+		// a filter: Postgres would start from the many ids and sort their rows
+		condition = "(" + condition + ") IS TRUE"
+	}
+	return tx.Where(condition, string(text)), err
+}
+
+// rankRows returns the rows of a page, and one more if there is another page.
+func rankRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time.Time) (rows []queueRow, err error) {
+	us := database.Micros(now)
+	q := tx.Table("listing_index i").
+		Select(`i.listing_id, i.company, i.category, i.host, i.status, i.due_at, i.reasons, i.last_checked_at,
 			l.holder AS lease_holder, l.taken_at AS lease_taken_at, l.expires_at AS lease_expires_at,
 			s.actor AS skip_actor, s.reason AS skip_reason, s.skipped_at AS skip_skipped_at, s.ends_at AS skip_ends_at,
 			d.operator IS NOT NULL AS draft`).
 		Joins("LEFT JOIN leases l ON l.listing_id = i.listing_id AND l.expires_at > ?", us).
 		Joins("LEFT JOIN skips s ON s.listing_id = i.listing_id AND s.ends_at > ?", us).
 		Joins("LEFT JOIN drafts d ON d.listing_id = i.listing_id AND d.operator = ?", f.Operator).
-		Where("(i.rank, i.due_at, i.listing_id) > (?, ?, ?)", f.After.Rank, f.After.DueAt, f.After.ID)
+		Where("i.visibility = 'published' AND (i.due_at, i.listing_id) > (?, ?)", f.After.DueAt, f.After.ID)
 	end, values := "(i.due_at, i.listing_id) <= (?, ?)", []any{until.DueAt, until.ID}
 	if until.ID == "" { // a review is still fresh at the exact end of its freshness window
 		end, values = "i.due_at <= ? AND NOT (i.due_at = ? AND i.whys = ?)", []any{until.DueAt, until.DueAt,
 			"," + api.DueStale + ","}
 	}
-	if f.Today {
-		end, values = "("+end+") OR i.rank = ?", append(values, review.QuoteMissing)
-	}
 	q = q.Where(end, values...)
+	// Subqueries: conditions on the columns of a LEFT JOIN mislead Postgres about the number of rows,
+	// so that it sorts the whole queue.
+	const skipped = "EXISTS (SELECT 1 FROM skips WHERE skips.listing_id = i.listing_id AND skips.ends_at > ?)"
 	if f.Skipped {
-		q = q.Where("s.actor IS NOT NULL")
+		q = q.Where(skipped, us)
 	} else {
-		q = q.Where("s.actor IS NULL")
+		q = q.Where("NOT "+skipped, us)
 	}
 	if f.Available {
-		q = q.Where("l.holder IS NULL OR l.holder = ?", f.Operator)
+		q = q.Where("NOT EXISTS (SELECT 1 FROM leases o WHERE o.listing_id = i.listing_id AND o.expires_at > ? AND "+
+			"o.holder <> ?)", us, f.Operator)
 	}
 	if f.Holder != "" {
-		q = q.Where("l.holder = ?", f.Holder)
+		q = q.Where("i.listing_id IN (SELECT h.listing_id FROM leases h WHERE h.holder = ? AND h.expires_at > ?)",
+			f.Holder, us)
 	}
 	if f.Why != "" {
 		q = q.Where("i.whys LIKE ?", "%,"+f.Why+",%")
 	}
-	err = withFilter(q, f.Filter, us).Order("i.rank, i.due_at, i.listing_id").Limit(f.Limit + 1).Scan(&rows).Error
+	err = withFilter(q, f.Filter, us).Order("i.due_at, i.listing_id").Limit(f.Limit + 1).Scan(&rows).Error
 	return rows, database.Outage(err)
 }
 
