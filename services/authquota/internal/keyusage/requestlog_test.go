@@ -58,7 +58,8 @@ func TestRequestsOfAnAccount(t *testing.T) {
 		s, ctx, now := keyusage.NewStore(db.DB), t.Context(), db.Now()
 		one, other := issue(t, db, 1, ""), issue(t, db, 2, "")
 		batch := []api.LoggedRequest{
-			logged(one.ID, 1, now.Add(-time.Hour)), logged(one.ID, 2, now), logged(other.ID, 3, now), logged(keys.NewID(), 4, now),
+			logged(one.ID, 1, now.Add(-time.Hour)), logged(one.ID, 2, now), logged(other.ID, 3, now),
+			logged(keys.NewID(), 4, now),
 		}
 		batch[1].Status = 503
 		require.NoError(t, s.AddRequests(ctx, batch))
