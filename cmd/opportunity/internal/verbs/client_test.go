@@ -113,6 +113,7 @@ func TestErrorsNameArgumentsAndFlags(t *testing.T) {
 		{"history show x --at y", "at", "must be a day", `--at must be a day`, true},
 		{"keys revoke k", "", "Something else.", "Something else.", false},
 		{"listings list --search x", "text", "is too long", "--search is too long", true},
+		{"announce v2 --kind terms --subject V2 --text - --yes", "text", "is too long", "--text is too long", true},
 		{"keys issue --tier free --use-case x", "expiresIn", "must be at most 365d", "--expires-in must be at most 365d",
 			false},
 	} {
@@ -122,7 +123,7 @@ func TestErrorsNameArgumentsAndFlags(t *testing.T) {
 		}
 		answer, _ := json.Marshal(api.OperatorError{Error: api.Problem{Path: c.path, Code: string(code), Message: c.message}})
 		client, _ := admin(t, status, string(answer))
-		root, _, _ := newRoot(t, client.URL, nil, strings.Fields(c.line)...)
+		root, _, _ := newRoot(t, client.URL, strings.NewReader("{}"), strings.Fields(c.line)...)
 		cmd, err := root.ExecuteC()
 		err = verbs.Explain(cmd, cmd.Flags().Args(), err)
 		require.ErrorContains(t, err, c.want)

@@ -39,12 +39,11 @@ func Explain(cmd *cobra.Command, args []string, err error) error {
 			}
 		}
 	} else {
-		name := cmp.Or(flagOf[what], what)
-		f := cmd.Flag(name)
+		f := cmp.Or(cmd.Flag(flagOf[what]), cmd.Flag(what))
 		if f == nil {
 			return err
 		}
-		explained.Reason = "--" + name + " " + rejected.Reason
+		explained.Reason = "--" + f.Name + " " + rejected.Reason
 		if f.Changed && rejected.Status == http.StatusBadRequest {
 			return flags.Usage("%w", &explained)
 		}
@@ -52,5 +51,5 @@ func Explain(cmd *cobra.Command, args []string, err error) error {
 	return &explained
 }
 
-// flagOf has the flags whose name is not that of their field or parameter.
+// flagOf has the flags whose name is not that of their field or parameter, in some commands.
 var flagOf = map[string]string{"useCase": "use-case", "expiresIn": "expires-in", "text": "search"}

@@ -29,13 +29,9 @@ func (s *Store) Queue(ctx context.Context, f review.QueueFilter) (api.ReviewQueu
 	}
 	queue.Due = p.due
 	queue.Today = api.Workday{Target: review.Level(p.backlog, p.done, now), Done: p.done, DoneBy: map[string]int{}}
-	until, err := endOf(tx, f, now, queue.Today.Target-p.done-p.due)
-	if err != nil {
-		return queue, err
-	}
 	var rows []queueRow
 	err = planned(tx, func(tx *gorm.DB) (err error) {
-		rows, err = queueRows(tx, f, until, now)
+		rows, err = rowsOfScope(tx, f, now, queue.Today.Target-p.done-p.due)
 		return err
 	})
 	if err != nil {
@@ -100,27 +96,39 @@ func progress(tx *gorm.DB, now time.Time) (p progressCounts, err error) {
 	return p, database.Outage(err)
 }
 
-// endOf returns the position of the last record that the filter selects by its due time. early is
-// the number of records that are not due yet and belong to today; skipped ones do not count.
-func endOf(tx *gorm.DB, f review.QueueFilter, now time.Time, early int) (review.Position, error) {
-	us := database.Micros(now)
-	switch {
-	case f.Today && early <= 0:
-		return review.Position{DueAt: us}, nil
-	case f.Today:
-		var last []review.Position
-		err := tx.Raw(`SELECT i.due_at, i.listing_id AS id FROM listing_index i
-			WHERE i.visibility = 'published' AND i.due_at > @now
-				AND NOT EXISTS (SELECT 1 FROM skips s WHERE s.listing_id = i.listing_id AND s.ends_at > @now)
-			ORDER BY i.due_at, i.listing_id LIMIT 1 OFFSET @skip`, map[string]any{"now": us, "skip": early - 1}).Scan(&last).Error
-		if err != nil || len(last) == 0 { // fewer records: all of them
-			return review.Position{DueAt: database.Micros(now.Add(review.Horizon * day))}, database.Outage(err)
-		}
-		return last[0], nil
-	case f.Until.IsZero():
-		return review.Position{DueAt: math.MaxInt64}, nil
+// rowsOfScope returns the rows of a page, and one more if there is another page. early is the
+// number of records that are not due yet and belong to today.
+func rowsOfScope(tx *gorm.DB, f review.QueueFilter, now time.Time, early int) ([]queueRow, error) {
+	until := review.Position{DueAt: math.MaxInt64}
+	if !f.Until.IsZero() {
+		until.DueAt = database.Micros(f.Until)
 	}
-	return review.Position{DueAt: database.Micros(f.Until)}, nil
+	if f.Today {
+		until.DueAt = database.Micros(now)
+	}
+	rows, err := queueRows(tx, f, until, now)
+	if err != nil || !f.Today || early <= 0 || len(rows) > f.Limit {
+		return rows, err
+	}
+	if until, err = endOfToday(tx, now, early); err != nil {
+		return nil, err
+	}
+	return queueRows(tx, f, until, now)
+}
+
+// endOfToday returns the position of the last record of today, the nth record after the due ones
+// that is not skipped.
+func endOfToday(tx *gorm.DB, now time.Time, n int) (review.Position, error) {
+	var last []review.Position
+	err := tx.Raw(`SELECT i.due_at, i.listing_id AS id FROM listing_index i
+		WHERE i.visibility = 'published' AND i.due_at > @now
+			AND NOT EXISTS (SELECT 1 FROM skips s WHERE s.listing_id = i.listing_id AND s.ends_at > @now)
+		ORDER BY i.due_at, i.listing_id LIMIT 1 OFFSET @skip`,
+		map[string]any{"now": database.Micros(now), "skip": n - 1}).Scan(&last).Error
+	if err != nil || len(last) == 0 { // fewer records: all of them
+		return review.Position{DueAt: database.Micros(now.Add(review.Horizon * day))}, database.Outage(err)
+	}
+	return last[0], nil
 }
 
 // Due lists the published records that are due for a factual review by until, longest due first.
@@ -236,16 +244,21 @@ func rankRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time
 			"," + api.DueStale + ","}
 	}
 	q = q.Where(end, values...)
+	// Subqueries: conditions on the columns of a LEFT JOIN mislead Postgres about the number of rows,
+	// so that it sorts the whole queue.
+	const skipped = "EXISTS (SELECT 1 FROM skips WHERE skips.listing_id = i.listing_id AND skips.ends_at > ?)"
 	if f.Skipped {
-		q = q.Where("s.actor IS NOT NULL")
+		q = q.Where(skipped, us)
 	} else {
-		q = q.Where("s.actor IS NULL")
+		q = q.Where("NOT "+skipped, us)
 	}
 	if f.Available {
-		q = q.Where("l.holder IS NULL OR l.holder = ?", f.Operator)
+		q = q.Where("NOT EXISTS (SELECT 1 FROM leases o WHERE o.listing_id = i.listing_id AND o.expires_at > ? AND "+
+			"o.holder <> ?)", us, f.Operator)
 	}
 	if f.Holder != "" {
-		q = q.Where("l.holder = ?", f.Holder)
+		q = q.Where("i.listing_id IN (SELECT h.listing_id FROM leases h WHERE h.holder = ? AND h.expires_at > ?)",
+			f.Holder, us)
 	}
 	if f.Why != "" {
 		q = q.Where("i.whys LIKE ?", "%,"+f.Why+",%")
