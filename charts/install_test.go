@@ -2,7 +2,6 @@ package charts_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,17 +53,13 @@ func (c cluster) install(t *testing.T, given values) (files map[string]string, e
 // TestMissingSecretsAreNamedAtOnce checks the message about Secrets that do not exist and those
 // that lack keys.
 func TestMissingSecretsAreNamedAtOnce(t *testing.T) {
-	complete := func(without ...string) map[string][]string { // what the page does not call optional
-		all := map[string][]string{}
-		for _, row := range tableRows(t, "../docs/operators/kubernetes.md", "OPPORTUNITY_") {
-			for service := range strings.SplitSeq(row[1], ", ") {
-				key := strings.Trim(row[0], "`")
-				if !strings.HasPrefix(row[len(row)-1], "Optional:") && !slices.Contains(without, service+"/"+key) {
-					all["opportunity-"+service] = append(all["opportunity-"+service], key)
-				}
-			}
+	complete := func(without ...string) map[string][]string {
+		secrets := map[string][]string{}
+		for service, keys := range documentedSecrets(t, false) {
+			secrets["opportunity-"+service] = slices.DeleteFunc(keys,
+				func(key string) bool { return slices.Contains(without, service+"/"+key) })
 		}
-		return all
+		return secrets
 	}
 	files, err := newCluster(complete()).install(t, least())
 	require.NoError(t, err)

@@ -33,11 +33,15 @@ func settings(t *testing.T) map[string]setting {
 	return out
 }
 
-// documentedSecrets returns the keys of each service's Secret in docs/operators/kubernetes.md.
-func documentedSecrets(t *testing.T) map[string][]string {
+// documentedSecrets returns the keys of each service's Secret in docs/operators/kubernetes.md, with or
+// without optional ones.
+func documentedSecrets(t *testing.T, optional bool) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}
 	for _, row := range tableRows(t, "../docs/operators/kubernetes.md", "OPPORTUNITY_") {
+		if !optional && strings.HasPrefix(row[len(row)-1], "Optional:") {
+			continue
+		}
 		for _, service := range strings.Split(row[1], ", ") {
 			out[service] = append(out[service], strings.Trim(row[0], "`"))
 		}
@@ -65,7 +69,7 @@ func tableRows(t *testing.T, file, prefix string) (out [][]string) {
 // TestRequiredSettingsAreSet checks that the chart or the documented Secret sets each required
 // setting.
 func TestRequiredSettingsAreSet(t *testing.T) {
-	all, secrets := settings(t), documentedSecrets(t)
+	all, secrets := settings(t), documentedSecrets(t, true)
 	require.ElementsMatch(t, services, keys(secrets), "every service has a Secret")
 	for _, p := range pods(rendered(t, least())) {
 		service := p.container.Name

@@ -190,8 +190,9 @@ func reply(w http.ResponseWriter, body []byte, err error) {
 	_, _ = w.Write(body)
 }
 
-// baselineOfRecords copies the catalog's n records into a table and starts the baseline on it.
-func (s *benchmark) baselineOfRecords(n int) (address string) {
+// baselineOfRecords copies the catalog's n records into a table, starts the baseline on it, and
+// returns calls of a path.
+func (s *benchmark) baselineOfRecords(n int, path string) side {
 	database := storetest.Postgres(s)
 	db, err := pgx.Connect(s.Context(), database)
 	require.NoError(s, err)
@@ -202,11 +203,11 @@ func (s *benchmark) baselineOfRecords(n int) (address string) {
 	}
 	execute("CREATE TABLE records (id text PRIMARY KEY, position bigint UNIQUE, body text)")
 	for page := range (n + 99) / 100 {
-		path := fmt.Sprintf("%s&page=%d", listOf100, page+1)
+		list := fmt.Sprintf("%s&page=%d", listOf100, page+1)
 		execute("INSERT INTO records SELECT r->>'id', $1 + i, r::text FROM json_array_elements($2::json->'data') "+
-			"WITH ORDINALITY AS a(r, i)", page*100, string(get(s, s.url, s.paying[0], path).body))
+			"WITH ORDINALITY AS a(r, i)", page*100, string(get(s, s.url, s.paying[0], list).body))
 	}
 	execute("VACUUM ANALYZE records")
-	_, address = startBaseline(s.B, "records", "DATABASE="+database)
-	return address
+	_, address := startBaseline(s.B, "records", "DATABASE="+database)
+	return callsAt(address, []string{""}, nil, path)
 }

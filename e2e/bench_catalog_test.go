@@ -21,15 +21,10 @@ func (s *benchmark) atCatalog(path string) side {
 	return l
 }
 
-// baseline returns calls of the baseline of records.
-func (s *benchmark) baseline(address, path string) side {
-	return callsAt(address, []string{""}, nil, path)
-}
-
 // listRate measures the first page of n records at the catalog and at the baseline.
 func listRate(b *testing.B, n int) (s *benchmark, ours, theirs series) {
 	s = newBenchmark(b, n)
-	f := rounds(b, 0, s.atCatalog(listOf100), s.baseline(s.baselineOfRecords(n), "/list"))
+	f := rounds(b, 0, s.atCatalog(listOf100), s.baselineOfRecords(n, "/list"))
 	return s, f[0].rate, f[1].rate
 }
 
@@ -130,7 +125,7 @@ func BenchmarkCatalog(b *testing.B) {
 	}
 	add("the same walk, each page for the first time", "at most 2", first)
 	id := recordID(n / 2)
-	f := rounds(b, 8000, s.atCatalog(listPath+"/"+id), s.baseline(s.baselineOfRecords(n), "/record/"+id))
+	f := rounds(b, 8000, s.atCatalog(listPath+"/"+id), s.baselineOfRecords(n, "/record/"+id))
 	rows = append(rows, row{"a record by id at the catalog against net/http and pgx by primary key", "calls/s",
 		f[0].rate, f[1].rate, "at least 2.5"})
 
