@@ -11,8 +11,8 @@
 //
 // run reads keys from standard input, one per line, and uses them in turn. It ends after --for or
 // on stop, which finds its process id in a file, and fails if a call failed. running fails if there
-// is no run. ask makes one call with the key from standard input, and prints its request ID. wait blocks until it is stopped, so that a pod can run the program for use with
-// kubectl exec.
+// is no run. ask makes one call with the key from standard input, and prints its request ID. wait
+// blocks until it is stopped, so that a pod can run the program for use with kubectl exec.
 package main
 
 import (
