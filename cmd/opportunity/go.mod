@@ -16,7 +16,6 @@ require (
 	opportunity.internal/services/catalog v0.0.0
 	opportunity.internal/services/gateway v0.0.0
 	opportunity.internal/services/history v0.0.0
-	pgregory.net/rapid v1.3.0
 )
 
 require github.com/caarlos0/env/v11 v11.4.2 // indirect

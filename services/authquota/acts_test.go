@@ -99,8 +99,7 @@ func TestEpochsRecoverAfterFlush(t *testing.T) {
 	require.Equal(t, before, svc.Principal(key.Key), "nothing changed")
 	svc.Suspend(key.Account, "x")
 	require.Greater(t, svc.Principal(key.Key).Epoch, before.Epoch)
-	ttl := s.Client().TTL(t.Context(), counter.Epochs).Val()
-	require.InDelta(t, counter.EpochsTTL, ttl, float64(time.Hour))
+	require.InDelta(t, counter.EpochsTTL, s.Client().TTL(t.Context(), counter.Epochs).Val(), float64(time.Hour))
 }
 
 // Setting the clock back must not restore an epoch that a gateway may still have cached.

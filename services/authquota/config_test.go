@@ -136,18 +136,14 @@ func onStores(t *testing.T) *sitekit.Stores {
 	return sitekit.LocalStores(t)
 }
 
-// onProductionStores returns the stores of production. It is for tests of failovers, and of several
-// writers at once, which SQLite lets write one after the other.
-func onProductionStores(t *testing.T) *sitekit.Stores {
-	t.Parallel()
-	return sitekit.ProductionStores(t)
-}
-
 // onBothStores runs a test on the stores of production and on those for local use. It is for a few
 // tests that together use every part of the service.
 func onBothStores(t *testing.T, test func(t *testing.T, s *sitekit.Stores)) {
 	t.Parallel()
-	t.Run("Postgres and Redis", func(t *testing.T) { test(t, onProductionStores(t)) })
+	t.Run("Postgres and Redis", func(t *testing.T) {
+		t.Parallel()
+		test(t, sitekit.ProductionStores(t))
+	})
 	t.Run("SQLite and embedded Redis", func(t *testing.T) { test(t, onStores(t)) })
 }
 

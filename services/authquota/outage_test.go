@@ -140,8 +140,7 @@ func TestSecretsAreNotInLogOrDatabase(t *testing.T) {
 		secrets = append(secrets, c, strings.ReplaceAll(c, "-", ""))
 	}
 	clock.Advance(time.Minute)
-	o := b.Other()
-	o.EnterPassword()
+	o := b.Halfway()
 	secrets = append(secrets, o.Cookies["__Host-session"])
 	o.Post("/account/lost-authenticator").Leads("/account/lost-authenticator/sent")
 	o.Post("/account/sign-in/code", "code", o.Codes[0]).Leads("/account")

@@ -40,9 +40,8 @@ func (r *revoked) restore() {
 	r.backups = r.backups[1:]
 }
 
-// newRevoked returns the service after the revocation. It calls before after the backup and before
-// the revocation.
-func newRevoked(t *testing.T, s *sitekit.Stores, before ...func()) (*revoked, *sitekit.Site) {
+// newRevoked returns the service after the revocation.
+func newRevoked(t *testing.T, s *sitekit.Stores) (*revoked, *sitekit.Site) {
 	r := &revoked{Stores: s, t: t}
 	svc := s.Serve(t)
 	r.key, r.kept = svc.Issue(""), svc.Issue("")
@@ -51,11 +50,17 @@ func newRevoked(t *testing.T, s *sitekit.Stores, before ...func()) (*revoked, *s
 		r.backups = append(r.backups, storetest.Backup(t, s.Database))
 	}
 	svc = s.Serve(t)
-	for _, do := range before {
-		do()
-	}
 	servicetest.Read[api.ListedKey](svc.Revoke(r.key.ID))
 	return r, svc
+}
+
+// runRestored replaces the database with the backup and runs the service, which notices it.
+func (r *revoked) runRestored() *sitekit.Site {
+	r.t.Helper()
+	r.restore()
+	svc := r.Run(r.t)
+	r.requireStopped(svc)
+	return svc
 }
 
 // recover runs Recover.
@@ -64,6 +69,14 @@ func (r *revoked) recover(decision pkgservice.Recovery) (string, error) {
 	var out bytes.Buffer
 	err := authquota.Recover(r.t.Context(), r.Config(), decision, &out)
 	return out.String(), err
+}
+
+// decide runs Recover, and returns what it says once the service is ready.
+func (r *revoked) decide(svc *sitekit.Site, decision pkgservice.Recovery) string {
+	r.t.Helper()
+	said := storetest.Must(r.recover(decision))(r.t)
+	svc.WaitReady()
+	return said
 }
 
 func (r *revoked) requireStopped(svc *sitekit.Site) {
@@ -99,9 +112,7 @@ func TestRestoredDatabaseServesNothingUntilADecision(t *testing.T) {
 		r, svc := newRevoked(t, s)
 		svc.Stop()
 		complete := storetest.Backup(t, s.Database)
-		r.restore()
-		svc = s.Run(t)
-		r.requireStopped(svc)
+		svc = r.runRestored()
 
 		svc.Stop()
 		complete() // point-in-time recovery
@@ -110,22 +121,15 @@ func TestRestoredDatabaseServesNothingUntilADecision(t *testing.T) {
 		require.ErrorContains(t, storetest.Err(r.recover(accept)), "nothing to decide")
 		svc.Stop()
 
-		r.restore()
-		svc = s.Run(t)
-		r.requireStopped(svc)
-		said := storetest.Must(r.recover(accept))(t)
-		require.Contains(t, said, "1 accounts may have lost changes")
-		svc.WaitReady()
+		svc = r.runRestored()
+		require.Contains(t, r.decide(svc, accept), "1 accounts may have lost changes")
 		require.NotNil(t, svc.Principal(r.key.Key).RevokedAt)
 		require.Nil(t, svc.Principal(r.kept.Key).RevokedAt, "nothing of this account was lost")
 		require.Equal(t, "ann", svc.AuditEntries("?action=database")[0].Actor)
 		svc.Stop()
 
-		r.restore() // the generation of the decision is unknown to it
-		svc = s.Run(t)
-		r.requireStopped(svc)
-		storetest.Must(r.recover(current))(t)
-		svc.WaitReady()
+		svc = r.runRestored() // the generation of the decision is unknown to it
+		r.decide(svc, current)
 		require.Nil(t, svc.Principal(r.key.Key).RevokedAt, "the operator says that nothing was lost")
 		servicetest.Read[api.ListedKey](svc.Revoke(r.key.ID))
 		require.NotNil(t, svc.Principal(r.key.Key).RevokedAt)
@@ -153,63 +157,9 @@ func TestLaggingReplicaIsNoticedByTheFirstRequest(t *testing.T) {
 	})
 	r.requireStopped(svc)
 	r.Recovered()
-	said := storetest.Must(r.recover(accept))(t)
-	require.Contains(t, said, "1 accounts may have lost changes")
-	svc.WaitReady()
+	require.Contains(t, r.decide(svc, accept), "1 accounts may have lost changes")
 	require.NotNil(t, svc.Principal(r.key.Key).RevokedAt)
 	require.Nil(t, svc.Principal(r.kept.Key).RevokedAt)
-}
-
-// Another process made the revocation: only Redis tells this one about it.
-func TestFailoverIsNoticedByEveryProcess(t *testing.T) {
-	s := onProductionStores(t)
-	var other *sitekit.Site
-	r, _ := newRevoked(t, s, func() { other = s.Serve(t) })
-	r.restore()
-	storetest.Eventually(t, "the service is connected to the replica", func() bool {
-		other.Resolve(r.key.Key).RequireError("service_unavailable")
-		return strings.Contains(other.Log.String(), "database set back")
-	})
-	r.requireStopped(other)
-}
-
-// A repeated revocation is acknowledged only once Redis has the change that made it.
-func TestRevocationIsPublishedBeforeItIsAcknowledged(t *testing.T) {
-	s := onStores(t)
-	svc := s.Serve(t)
-	key := svc.Issue("")
-	s.Stop()
-	svc.Revoke(key.ID).RequireError("service_unavailable", "The change is saved")
-	s.Start()
-	require.Equal(t, "revoked", servicetest.Read[api.ListedKey](svc.Revoke(key.ID)).Status)
-	require.Regexp(t, `^[0-9a-f]{16}\.3\.`, newest(t, s))
-}
-
-// A program with write access to Redis can stop the service with a mark of the right form, and not
-// with anything else. An operator says that the marks are wrong.
-func TestForgedMarks(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *sitekit.Stores) {
-		svc := s.Serve(t)
-		key := svc.Issue("")
-		for _, forged := range []string{strings.Repeat("9", 40_000), "", "x", "0000000000000001.1",
-			"0000000000000001.9223372036854775807.x", "nan", "\x00"} {
-			for _, field := range [][2]string{{counter.Epochs, counter.EpochsMark}, {counter.Marks, peer.Authquota},
-				{counter.Epochs, key.Account}} {
-				require.NoError(t, s.Client().HSet(t.Context(), field[0], field[1], forged).Err())
-			}
-			require.Equal(t, key.ID, svc.Principal(key.Key).Key, "%.20q", forged)
-			svc.Grant(key.Account, api.Developer)
-			require.True(t, svc.HasMetric(`store_set_back{store="authquota"} 0`))
-		}
-		require.NoError(t, s.Client().HSet(t.Context(), counter.Epochs, counter.EpochsMark, "0123456789abcdef.7.x").Err())
-		r := &revoked{Stores: s, t: t, key: key}
-		r.requireStopped(svc)
-		storetest.Must(r.recover(current))(t)
-		svc.WaitReady()
-		require.Equal(t, key.ID, svc.Principal(key.Key).Key)
-		storetest.Eventually(t, "the forged mark is replaced",
-			func() bool { return !strings.Contains(newest(t, s), "0123456789abcdef") })
-	})
 }
 
 // Database and Redis are lost together. A gateway has seen the revocation.
@@ -227,9 +177,7 @@ func TestRestoreOfBothStoresIsNoticedByAGateway(t *testing.T) {
 		}
 		present().RequireError("service_unavailable")
 		r.requireStopped(svc)
-		said := storetest.Must(r.recover(accept))(t)
-		require.Contains(t, said, "2 accounts may have lost changes", "Redis does not know which")
-		svc.WaitReady()
+		require.Contains(t, r.decide(svc, accept), "2 accounts may have lost changes", "Redis does not know which")
 		require.NotNil(t, svc.Principal(r.key.Key).RevokedAt)
 		require.NotNil(t, svc.Principal(r.kept.Key).RevokedAt)
 		require.Equal(t, http.StatusOK, present().Status, "the loss was accepted")
@@ -272,8 +220,7 @@ func TestColdStart(t *testing.T) {
 		svc = s.Run(t, on(now))
 		r := &revoked{Stores: s, t: t, key: key}
 		r.requireStopped(svc)
-		storetest.Must(r.recover(current))(t)
-		svc.WaitReady()
+		r.decide(svc, current)
 		require.Equal(t, key.ID, svc.Principal(key.Key).Key)
 	})
 }
@@ -340,9 +287,7 @@ func TestAcceptedLossRevivesNothing(t *testing.T) {
 		run()
 	}
 	r.requireStopped(svc)
-	said := storetest.Must(r.recover(accept))(t)
-	require.Contains(t, said, "3 accounts may have lost changes")
-	svc.WaitReady()
+	require.Contains(t, r.decide(svc, accept), "3 accounts may have lost changes")
 	ada.Cookies = session
 	for i, b := range people[:3] {
 		require.NotNil(t, svc.Principal(keys[i].Key).RevokedAt)

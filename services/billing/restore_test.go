@@ -124,8 +124,7 @@ func TestRestoredDatabaseIsStoppedUntilItIsRecovered(t *testing.T) {
 		}
 		require.Equal(t, version, s.authquota.entitlement("acc_2").Version, "nothing was pushed")
 
-		said := storetest.Must(s.recover())(t)
-		require.Contains(t, said, "a generation begins")
+		require.Contains(t, storetest.Must(s.recover())(t), "a generation begins")
 		s.WaitReady()
 		require.Equal(t, api.Refunded, s.waitForPush("acc_1").Trouble)
 		require.Equal(t, api.Commercial, s.waitForPush("acc_4").Tier)

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/pkg/redisdb/embedded"
 	"opportunity.internal/pkg/storetest"
 )
 
@@ -84,9 +85,21 @@ func (s *Server) Flush() {
 // Client returns a new client of the server. It is closed after the test.
 func (s *Server) Client() *redis.Client {
 	s.t.Helper()
-	o, err := redis.ParseURL(s.URL)
-	require.NoError(s.t, err)
-	c := redis.NewClient(o)
-	s.t.Cleanup(func() { _ = c.Close() })
+	return client(s.t, s.URL)
+}
+
+// Embedded returns a client of a new embedded server, which starts faster. Both are closed after
+// the test.
+func Embedded(t testing.TB) *redis.Client {
+	t.Helper()
+	s := storetest.Must(embedded.Start("127.0.0.1:0"))(t)
+	t.Cleanup(s.Close)
+	return client(t, s.URL())
+}
+
+func client(t testing.TB, url string) *redis.Client {
+	t.Helper()
+	c := redis.NewClient(storetest.Must(redis.ParseURL(url))(t))
+	t.Cleanup(func() { _ = c.Close() })
 	return c
 }

@@ -135,8 +135,7 @@ func TestPaidAtReturnsMostRelevantEntitlement(t *testing.T) {
 }
 
 func TestOverrides(t *testing.T) {
-	unchanged := storetest.Must(account.ParseTiers("  "))(t)
-	require.Equal(t, api.DefaultLimits(), unchanged.List())
+	require.Equal(t, api.DefaultLimits(), storetest.Must(account.ParseTiers("  "))(t).List())
 	table := storetest.Must(account.ParseTiers("developer=120/5000/100, free=1/1/1"))(t)
 	want := api.DefaultLimits()
 	want[0].Limits = api.Limits{PerMinute: 1, PerDay: 1, PageSize: 1}

@@ -24,8 +24,7 @@ func TestAPasskeyIsTheSecondStep(t *testing.T) {
 			"Second factor added passkey, Key ring")
 	require.Contains(t, f.mail(b.Email, "factor-changed", 1).Text, "“Key ring” was added")
 
-	phone := b.Other()
-	phone.EnterPassword().Leads("/account/sign-in/code")
+	phone := b.Halfway()
 	form := phone.Get("/account/sign-in/code").Shows(http.StatusOK, "Use a passkey")
 	halfway := phone.Cookies["__Host-session"]
 	phone.Post("/account/sign-in/code", "answer", k.Prove(form)).Leads("/account")
@@ -47,8 +46,7 @@ func TestPasskeyResponseIsSingleUse(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *feature) {
 		b := f.member("ada@example.org")
 		k := b.AddPasskey("Key ring")
-		phone := b.Other()
-		phone.EnterPassword()
+		phone := b.Halfway()
 		answer := k.Prove(phone.Get("/account/sign-in/code"))
 		statuses := make([]int, 4)
 		storetest.Together(len(statuses), func(i int) error {
@@ -59,8 +57,7 @@ func TestPasskeyResponseIsSingleUse(t *testing.T) {
 		signIns := slices.DeleteFunc(f.Actions(t, b.Account), func(action string) bool { return action != "person.sign_in" })
 		require.Len(t, signIns, 2, "the first is from signing up; %v", statuses)
 
-		again := b.Other()
-		again.EnterPassword()
+		again := b.Halfway()
 		again.Get("/account/sign-in/code")
 		again.Post("/account/sign-in/code", "answer", answer).Shows(422, "not accepted")
 		again.Post("/account/sign-in/code", "answer", k.Prove(b.Get("/account/security/confirm"))).
@@ -81,8 +78,7 @@ func TestAPasskeyOfAnotherIsNoProof(t *testing.T) {
 	f := onSite(t)
 	b, stranger := f.member("ada@example.org"), f.SignUp("grace@example.org")
 	mine, theirs := b.AddPasskey("Key ring"), stranger.AddPasskey("Phone")
-	phone := b.Other()
-	phone.EnterPassword()
+	phone := b.Halfway()
 	const code = "/account/sign-in/code"
 	for _, answer := range []string{theirs.Prove(phone.Get(code)),
 		theirs.Prove(stranger.Get("/account/security/confirm")), "{}"} {
@@ -101,8 +97,7 @@ func TestAPasskeyOfAnotherIsNoProof(t *testing.T) {
 func TestARemovedPasskeyIsNoProof(t *testing.T) {
 	f, b := member(t)
 	k := b.AddPasskey("Key ring")
-	phone := b.Other()
-	phone.EnterPassword()
+	phone := b.Halfway()
 	form := phone.Get("/account/sign-in/code")
 	id := regexp.MustCompile(`name="id" value="(pky_[0-9a-f]+)"`).FindStringSubmatch(b.Get("/account/security").Body)[1]
 	stranger := f.SignUp("grace@example.org")

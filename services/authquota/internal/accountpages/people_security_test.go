@@ -299,8 +299,7 @@ func TestAnAccountIsClosed(t *testing.T) {
 // Links sent to an old address stop working, except those that cancel something.
 func TestLinksEndWithTheAddressTheyWentTo(t *testing.T) {
 	f, b := member(t)
-	half := b.Other()
-	half.EnterPassword()
+	half := b.Halfway()
 	half.Post("/account/lost-authenticator").Leads("/account/lost-authenticator/sent")
 	sent := f.links(b.Email, "authenticator-reset-asked", 1)
 	reset := f.askFor(half, "/account/forgot", b.Email, "reset-password", 1)

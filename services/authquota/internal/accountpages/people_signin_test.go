@@ -97,8 +97,7 @@ func TestACodeOfTheSetUpWorksOnce(t *testing.T) {
 			}
 		}
 		code := b.Code()
-		o := b.Other()
-		o.EnterPassword().Leads("/account/sign-in/code")
+		o := b.Halfway()
 		o.Post("/account/sign-in/code", "code", code).Shows(http.StatusUnprocessableEntity, "already used")
 	})
 }
@@ -119,8 +118,7 @@ func TestWrongPasswordsDelayOnlyTheirSender(t *testing.T) {
 		thief.Post("/account/sign-in", "email", email, "password", testkit.Password).
 			Shows(http.StatusTooManyRequests, "30 seconds")
 	}
-	owner := b.Other()
-	owner.EnterPassword().Leads("/account/sign-in/code")
+	b.Halfway()
 	f.Advance(30 * time.Second)
 	late := b.Other()
 	late.Address = "198.51.100.1"
@@ -177,8 +175,7 @@ func TestResponsesDoNotRevealAccounts(t *testing.T) {
 // known browsers or open sessions.
 func TestAttackerWithPasswordDoesNotDelayOwner(t *testing.T) {
 	f, b := member(t)
-	guesser := b.Other()
-	guesser.EnterPassword()
+	guesser := b.Halfway()
 	for i := range 101 {
 		guesser.Address = fmt.Sprintf("198.51.%d.1", i/10)
 		guesser.Post("/account/sign-in/code", "code", guesser.WrongCode()).
@@ -256,8 +253,7 @@ func TestMailFormsAreNeverBlocked(t *testing.T) {
 	require.Equal(t, 10, links(b.Email)-before)
 	stranger.Get(f.links("eve@example.org", "confirm-address", 1)[0]).Shows(http.StatusOK)
 	stranger.Get(f.links(b.Email, "reset-password", 1)[0]).Shows(http.StatusOK)
-	half := b.Other()
-	half.EnterPassword().Leads("/account/sign-in/code")
+	half := b.Halfway()
 	half.Post("/account/lost-authenticator").Leads("/account/lost-authenticator/sent")
 	f.mail(b.Email, "authenticator-reset-asked", 1)
 

@@ -125,15 +125,13 @@ var codes = regexp.MustCompile(`<li><code>([^<]+)</code></li>`)
 func TestARecoveryCodeSignsInOnce(t *testing.T) {
 	f := onSite(t)
 	b := f.SignUp("ada@example.org")
-	o := b.Other()
-	o.EnterPassword()
+	o := b.Halfway()
 	o.Post("/account/sign-in/code", "code", "  "+o.Codes[3]+" ").Leads("/account")
 	require.Contains(t, f.mail(b.Email, "recovery-code-used", 1).Text, "9")
 	o.Get("/account/recovery-codes").Shows(http.StatusOK, "9 of ten codes left")
 	fresh := o.Post("/account/recovery-codes").Shows(http.StatusOK, "Save them now").Find(codes)
 	f.mail(b.Email, "factor-changed", 1)
-	again := b.Other()
-	again.EnterPassword()
+	again := b.Halfway()
 	for _, old := range o.Codes[3:5] {
 		again.Post("/account/sign-in/code", "code", old).
 			Shows(http.StatusUnprocessableEntity, "wrong or was already used")

@@ -87,8 +87,7 @@ func TestHashAndVerify(t *testing.T) {
 	credential.PasswordCost = testkit.ProductionCost
 	hash := storetest.Must(credential.HashPassword(ctx, "walnut-harbour-42"))(t)
 	require.True(t, strings.HasPrefix(hash, "$argon2id$v=19$m=19456,t=2,p=1$"), hash)
-	again := storetest.Must(credential.HashPassword(ctx, "walnut-harbour-42"))(t)
-	require.NotEqual(t, hash, again, "a salt for each")
+	require.NotEqual(t, hash, storetest.Must(credential.HashPassword(ctx, "walnut-harbour-42"))(t), "a salt for each")
 	for pw, want := range map[string]bool{"walnut-harbour-42": true, "Walnut-harbour-42": false,
 		"walnut-harbour-42 ": false, "": false} {
 		ok, outdated, err := credential.VerifyPassword(ctx, pw, hash)
@@ -186,8 +185,7 @@ func TestACodeIsRightOneStepEitherSideAndNoFurther(t *testing.T) {
 			require.True(t, ok)
 			require.InDelta(t, at.Unix()/30, step, 2, "two steps may have the same code")
 		} else if ok { // probability 1 in 333,333
-			right := storetest.Must(library.GenerateCode(seed, time.Unix(step*30, 0)))(t)
-			require.Equal(t, code, right)
+			require.Equal(t, code, storetest.Must(library.GenerateCode(seed, time.Unix(step*30, 0)))(t))
 		}
 		if ok {
 			require.InDelta(t, now.Unix()/30, step, 1)
@@ -239,8 +237,7 @@ func TestURI(t *testing.T) {
 	key := storetest.Must(otp.NewKeyFromURL(credential.SeedURI("JBSWY3DPEHPK3PXP", "a?b&c#d/e:f@example.org", "O&D")))(t)
 	require.Equal(t, "a?b&c#d/e:f@example.org", key.AccountName(), "an address cannot change what the app shows")
 	require.Equal(t, "O&D", key.Issuer())
-	u := storetest.Must(url.Parse(key.String()))(t)
-	require.Len(t, u.Query(), 5)
+	require.Len(t, storetest.Must(url.Parse(key.String()))(t).Query(), 5)
 }
 
 func TestQR(t *testing.T) {

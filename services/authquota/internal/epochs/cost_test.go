@@ -119,8 +119,7 @@ func TestLossIsExactOnlyIfRedisHasTheNewestLostChange(t *testing.T) {
 			require.NoError(t, e.Redis.HSet(t.Context(), counter.Marks, peer.Authquota, c.gateway).Err())
 			require.NoError(t, db.Exec("DELETE FROM claims").Error)
 			require.NoError(t, db.Exec("INSERT INTO claims (mark) VALUES (?)", c.claim).Error)
-			lost := storetest.Must(ReadLost(t.Context(), e.Redis, e.Store))(t)
-			require.Equal(t, c.exact, lost.exact)
+			require.Equal(t, c.exact, storetest.Must(ReadLost(t.Context(), e.Redis, e.Store))(t).exact)
 		})
 	}
 }

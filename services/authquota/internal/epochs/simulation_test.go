@@ -26,7 +26,6 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/pkg/redisdb/embedded"
 	"opportunity.internal/pkg/setback"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/storetest/redistest"
@@ -522,7 +521,9 @@ func (w *world) run() {
 			w.stats["redis set back"]++
 		case 2:
 			field := pick(w, [][2]string{{counter.Epochs, counter.EpochsMark}, {counter.Marks, peer.Authquota}})
-			require.NoError(w.t, w.redis.HSet(ctx, field[0], field[1], strings.Repeat("9", 100_000)).Err())
+			forged := pick(w, []string{strings.Repeat("9", 100_000), "", "x", "nan", "\x00", "0000000000000001.1",
+				"0000000000000001.9223372036854775807.x"})
+			require.NoError(w.t, w.redis.HSet(ctx, field[0], field[1], forged).Err())
 			require.NoError(w.t, w.redis.HSet(ctx, counter.Epochs, pick(w, w.accounts), "8999999999999999").Err())
 			w.requireAvailable("marks of another form")
 			require.NoError(w.t, w.redis.HSet(ctx, field[0], field[1], fmt.Sprintf("%016x.%d.x", w.r.Uint64(), 1<<50)).Err())
@@ -555,15 +556,6 @@ func simulate(t *testing.T, seed uint64, fault fault, client *redis.Client, stat
 	return ""
 }
 
-func embeddedRedis(t *testing.T) *redis.Client {
-	t.Helper()
-	server := storetest.Must(embedded.Start("127.0.0.1:0"))(t)
-	options := storetest.Must(redis.ParseURL(server.URL()))(t)
-	client := redis.NewClient(options)
-	t.Cleanup(func() { _ = client.Close(); server.Close() })
-	return client
-}
-
 // Whatever is set back, lost or killed: no revoked key, closed account or used code works, the
 // service runs exactly while it lacks nothing, and a decision of an operator makes it available. It
 // runs SIMULATE_RUNS seeds (default 8) from SIMULATE_SEED (default 0) on each kind of Redis.
@@ -572,7 +564,7 @@ func TestSimulation(t *testing.T) {
 	runs := storetest.Must(strconv.ParseUint(cmp.Or(os.Getenv("SIMULATE_RUNS"), "8"), 10, 64))(t)
 	for name, start := range map[string]func(t *testing.T) *redis.Client{
 		"redis":    func(t *testing.T) *redis.Client { return redistest.Start(t).Client() },
-		"embedded": embeddedRedis,
+		"embedded": func(t *testing.T) *redis.Client { return redistest.Embedded(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -595,7 +587,7 @@ func TestSimulation(t *testing.T) {
 
 func TestSimulationFindsFaults(t *testing.T) {
 	t.Parallel()
-	client := embeddedRedis(t)
+	client := redistest.Embedded(t)
 	for _, fault := range []fault{noComparison, early, unconditional, forgetful, revokesNothing} {
 		t.Run(string(fault), func(t *testing.T) {
 			for seed := range 50 {

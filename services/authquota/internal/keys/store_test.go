@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,12 +24,12 @@ type fixture struct {
 
 	db testkit.DB
 	t  *testing.T
-	n  *int // keys so far
+	n  *atomic.Int64 // keys so far
 }
 
 func onBoth(t *testing.T, test func(t *testing.T, f fixture)) {
 	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
-		test(t, fixture{keys.NewStore(db.DB), db, t, new(int)})
+		test(t, fixture{keys.NewStore(db.DB), db, t, new(atomic.Int64)})
 	})
 }
 
@@ -44,13 +45,13 @@ func digest(n int) string { return fmt.Sprintf("%016x%048x", n, n) }
 // issue creates a key on behalf of an operator and returns it with its digest.
 func (f fixture) issue(order keys.Order, life time.Duration) (keys.Key, string) {
 	f.t.Helper()
-	*f.n++
+	n := int(f.n.Add(1))
 	order.UseCase = "testing"
 	if order.Account == "" {
 		order.Tier = api.Free
 	}
-	key := storetest.Must(f.Issue(f.t.Context(), "ada", order, life, stored(*f.n)))(f.t)
-	return key, digest(*f.n)
+	key := storetest.Must(f.Issue(f.t.Context(), "ada", order, life, stored(n)))(f.t)
+	return key, digest(n)
 }
 
 func (f fixture) person(email string) string {
@@ -95,8 +96,7 @@ func TestNoKeyWithoutAuthenticator(t *testing.T) {
 		_, _, err = f.Rotate(ctx, id, collected.ID, stored(101))
 		require.ErrorContains(t, err, "authenticator")
 		require.ErrorContains(t, storetest.Err(f.Connect(ctx, id, []string{other})), "authenticator")
-		own := storetest.Must(f.OwnKeys(ctx, id))(t)
-		require.Len(t, own, 1)
+		require.Len(t, storetest.Must(f.OwnKeys(ctx, id))(t), 1)
 	})
 }
 
@@ -143,8 +143,7 @@ func TestRevokingRaisesTheEpochAndNotifiesOnce(t *testing.T) {
 		f.db.TakeTouched(t)
 		revoked := storetest.Must(f.Revoke(ctx, "bob", key.ID, true))(t)
 		require.Equal(t, keys.Revoked, revoked.StatusAt(f.db.Now()))
-		again := storetest.Must(f.RevokeOwn(ctx, id, key.ID))(t)
-		require.Equal(t, revoked.RevokedAt, again.RevokedAt)
+		require.Equal(t, revoked.RevokedAt, storetest.Must(f.RevokeOwn(ctx, id, key.ID))(t).RevokedAt)
 		require.Equal(t, []string{id, id}, f.db.TakeTouched(t),
 			"also for a repetition: the revocation may not be in effect yet")
 		require.Len(t, f.db.TakeMails(t), 1)
@@ -283,8 +282,7 @@ func TestTwoAccountsConnectTheSameKeyAndOneWins(t *testing.T) {
 		})
 		require.Equal(t, 1, succeeded(t, errs, "already belongs"))
 		winner := storetest.Must(f.Resolve(t.Context(), []string{first}))(t)
-		other := storetest.Must(f.Resolve(t.Context(), []string{sibling}))(t)
-		require.Equal(t, winner.Account, other.Account)
+		require.Equal(t, winner.Account, storetest.Must(f.Resolve(t.Context(), []string{sibling}))(t).Account)
 		require.Contains(t, people, winner.Account)
 	})
 }

@@ -17,14 +17,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/redisdb/embedded"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/services/authquota/internal/accountdb"
-	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/keyusage"
 	"opportunity.internal/services/authquota/internal/testkit"
 )
@@ -91,7 +89,7 @@ func (m meter) move(from, to string) {
 // onServers runs a test on a Redis and on the embedded server.
 func onServers(t *testing.T, test func(t *testing.T, c *redis.Client)) {
 	t.Run("redis", func(t *testing.T) { test(t, redistest.Start(t).Client()) })
-	t.Run("embedded", func(t *testing.T) { test(t, newRedis(t)) })
+	t.Run("embedded", func(t *testing.T) { test(t, redistest.Embedded(t)) })
 }
 
 // hook calls functions around commands of one client. If before returns an error, the commands are
@@ -340,8 +338,7 @@ func TestTheLastMinuteOfAMergedAccountCountsForTheOther(t *testing.T) {
 		for _, from := range []string{"acc_a", "acc_c"} { // the second has none
 			m.move(from, "acc_b")
 			require.NoError(t, m.DeliverMoves(ctx, ""))
-			recent := storetest.Must(m.Recent(ctx, "acc_b"))(t)
-			require.Equal(t, 5, recent, "of the last 60 seconds")
+			require.Equal(t, 5, storetest.Must(m.Recent(ctx, "acc_b"))(t), "of the last 60 seconds")
 			merged := c.LRange(ctx, counter.Window("acc_b"), 0, -1).Val()
 			require.Len(t, merged, 7)
 			require.True(t, slices.IsSortedFunc(merged, func(a, b string) int { return strings.Compare(b, a) }), "newest first")
@@ -356,7 +353,7 @@ func TestTheLastMinuteOfAMergedAccountCountsForTheOther(t *testing.T) {
 // count one twice.
 func TestMergedUsageIsTheSumExactlyOnce(t *testing.T) {
 	db := testkit.Open(t, testkit.Schema.SQLite(t), nil)
-	c := newRedis(t)
+	c := redistest.Embedded(t)
 	copied := new(hook)
 	onCommand(c, "evalsha", copied)
 	now := testkit.Start
@@ -365,25 +362,6 @@ func TestMergedUsageIsTheSumExactlyOnce(t *testing.T) {
 		now = now.AddDate(0, 0, 1) // each run has its own day
 		newModel(rt, db, c, copied).run()
 	})
-}
-
-func newRedis(t *testing.T) *redis.Client {
-	t.Helper()
-	server := storetest.Must(embedded.Start("127.0.0.1:0"))(t)
-	t.Cleanup(server.Close)
-	options := storetest.Must(redis.ParseURL(server.URL()))(t)
-	c := redis.NewClient(options)
-	t.Cleanup(func() { _ = c.Close() })
-	return c
-}
-
-// newAccount creates an account and returns its ID.
-func newAccount(t require.TestingT, db testkit.DB) string {
-	digests++
-	key := storetest.Must(keys.NewStore(db.DB).
-		Issue(context.Background(), "ada", keys.Order{UseCase: "x", Tier: api.Free}, keys.MaxLife,
-			keys.Record{Digest: fmt.Sprintf("%064x", digests), Prefix: "oda_live_", LastFour: "abcd"}))(t)
-	return key.Account
 }
 
 var digests int
@@ -412,15 +390,15 @@ func newModel(t *rapid.T, db testkit.DB, c *redis.Client, copied *hook) *model {
 	saved := keyusage.NewStore(db.DB)
 	m := &model{
 		T: t, ctx: context.Background(), db: db, redis: c, store: saved, day: counter.DayOf(db.Now()),
-		person: newAccount(t, db),
 		copied: copied,
 		holder: map[string]string{}, charged: map[string]string{}, calls: map[string]int{},
 	}
 	m.counters = keyusage.NewCounters(c, saved)
-	m.accounts = []string{m.person}
-	for range rapid.IntRange(1, 4).Draw(t, "older keys") {
-		m.accounts = append(m.accounts, newAccount(t, db))
+	for range 1 + rapid.IntRange(1, 4).Draw(t, "older keys") {
+		digests++
+		m.accounts = append(m.accounts, issue(t, db, digests, "").Account)
 	}
+	m.person = m.accounts[0]
 	for _, a := range m.accounts {
 		m.holder[a], m.charged[a] = a, a
 	}

@@ -19,12 +19,11 @@ import (
 
 var now = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
-func id(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
-
-func logged(n int) api.LoggedRequest {
+// logged returns the n-th request of the log.
+func logged(key string, n int, at time.Time) api.LoggedRequest {
 	return api.LoggedRequest{
-		ID: id(n), Key: "key_0199a7a0000070008000000000000000", At: now, Route: "/api/v1/opportunities/{id}/history",
-		Status: 200, Duration: time.Second,
+		ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n), Key: key, At: at, Route: "/api/v1/opportunities/{id}/history",
+		Params: "country=CA", Status: 400, Code: "invalid_parameter", Duration: 1500 * time.Microsecond,
 	}
 }
 
@@ -36,9 +35,9 @@ func TestCheckRejectsForgedFields(t *testing.T) {
 		"status":   func(r *api.LoggedRequest) { r.Status = 0 },
 		"duration": func(r *api.LoggedRequest) { r.Duration = -1 },
 	} {
-		r := logged(1)
+		r := logged(keyA, 1, now)
 		forge(&r)
-		_, err := keyusage.CheckRequests([]api.LoggedRequest{logged(0), r}, now)
+		_, err := keyusage.CheckRequests([]api.LoggedRequest{logged(keyA, 0, now), r}, now)
 		require.ErrorContains(t, err, "requests[1]."+field)
 	}
 	_, err := keyusage.CheckRequests(make([]api.LoggedRequest, api.MaxUsageRequests+1), now)
@@ -46,7 +45,7 @@ func TestCheckRejectsForgedFields(t *testing.T) {
 }
 
 func TestCheckLeavesOutWhatIsNotStored(t *testing.T) {
-	ahead, old, odd := logged(1), logged(2), logged(3)
+	ahead, old, odd := logged(keyA, 1, now), logged(keyA, 2, now), logged(keyA, 3, now)
 	ahead.At, old.At = now.Add(time.Hour), now.Add(-api.RequestLogDuration)
 	odd.Params, odd.Code = "q=private&remote=true", "code_of_another_release"
 	got := storetest.Must(keyusage.CheckRequests([]api.LoggedRequest{ahead, old, odd}, now))(t)
@@ -54,21 +53,13 @@ func TestCheckLeavesOutWhatIsNotStored(t *testing.T) {
 	require.Equal(t, []api.LoggedRequest{ahead, odd}, got)
 }
 
-// issue creates a key in an account of its own.
-func sent(key string, n int, at time.Time) api.LoggedRequest {
-	return api.LoggedRequest{
-		ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n), Key: key, At: at, Route: "/api/jobs", Params: "country=CA",
-		Status: 400,
-		Code:   "invalid_parameter", Duration: 1500 * time.Microsecond,
-	}
-}
-
 func TestRequestsOfAnAccount(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
 		s, ctx, now := keyusage.NewStore(db.DB), t.Context(), db.Now()
-		one, other := issue(t, db, "1"), issue(t, db, "2")
+		one, other := issue(t, db, 1, ""), issue(t, db, 2, "")
 		batch := []api.LoggedRequest{
-			sent(one.ID, 1, now.Add(-time.Hour)), sent(one.ID, 2, now), sent(other.ID, 3, now), sent(keys.NewID(), 4, now),
+			logged(one.ID, 1, now.Add(-time.Hour)), logged(one.ID, 2, now), logged(other.ID, 3, now),
+			logged(keys.NewID(), 4, now),
 		}
 		batch[1].Status = 503
 		require.NoError(t, s.AddRequests(ctx, batch))
@@ -92,10 +83,10 @@ func TestRequestsOfAnAccount(t *testing.T) {
 func TestOldRequestsLeaveTheLog(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
 		s, ctx, begin := keyusage.NewStore(db.DB), t.Context(), db.Now()
-		busy, quiet := issue(t, db, "1"), issue(t, db, "2")
-		batch := []api.LoggedRequest{sent(quiet.ID, 0, begin)}
+		busy, quiet := issue(t, db, 1, ""), issue(t, db, 2, "")
+		batch := []api.LoggedRequest{logged(quiet.ID, 0, begin)}
 		for i := range 1600 { // 500 a second
-			batch = append(batch, sent(busy.ID, i+1, begin.Add(time.Duration(i)*2*time.Millisecond)))
+			batch = append(batch, logged(busy.ID, i+1, begin.Add(time.Duration(i)*2*time.Millisecond)))
 		}
 		require.NoError(t, s.AddRequests(ctx, batch))
 		stored := func() (n int) {
@@ -131,7 +122,7 @@ func BenchmarkTenThousandCalls(b *testing.B) {
 			s := keyusage.NewStore(db.DB)
 			var held []keys.Key
 			for i := range 5 {
-				held = append(held, issue(b, db, string(rune('0'+i))))
+				held = append(held, issue(b, db, i, ""))
 			}
 			var cpu time.Duration
 			calls := 0

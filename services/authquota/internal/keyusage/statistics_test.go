@@ -115,8 +115,7 @@ func TestDrawings(t *testing.T) {
 			if *update {
 				require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
 			}
-			want := storetest.Must(os.ReadFile(file))(t)
-			require.Equal(t, string(want), got)
+			require.Equal(t, string(storetest.Must(os.ReadFile(file))(t)), got)
 		})
 	}
 }

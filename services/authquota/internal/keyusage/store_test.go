@@ -1,9 +1,10 @@
 package keyusage_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,12 +19,16 @@ import (
 	"opportunity.internal/services/authquota/internal/testkit"
 )
 
-func issue(t testing.TB, db testkit.DB, digest string) keys.Key {
-	t.Helper()
-	key, err := keys.NewStore(db.DB).Issue(t.Context(), "ada", keys.Order{UseCase: "x", Tier: api.Free}, keys.MaxLife,
-		keys.Record{Digest: strings.Repeat(digest, 64), Prefix: "oda_live_", LastFour: "abcd"})
-	require.NoError(t, err)
-	return key
+func digest(n int) string { return fmt.Sprintf("%064x", n) }
+
+// issue issues the n-th key to an account; to a new one if accountID is empty.
+func issue(t require.TestingT, db testkit.DB, n int, accountID string) keys.Key {
+	order := keys.Order{UseCase: "x", Account: accountID}
+	if accountID == "" {
+		order.Tier = api.Free
+	}
+	return storetest.Must(keys.NewStore(db.DB).Issue(context.Background(), "ada", order, keys.MaxLife,
+		keys.Record{Digest: digest(n), Prefix: "oda_live_", LastFour: "abcd"}))(t)
 }
 
 func batch(id string, key keys.Key, day string, calls int, at time.Time) keyusage.Batch {
@@ -36,18 +41,16 @@ func batch(id string, key keys.Key, day string, calls int, at time.Time) keyusag
 func TestUsageBatchIsAddedOnce(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
 		s, ctx, day := keyusage.NewStore(db.DB), t.Context(), counter.DayOf(db.Now())
-		key := issue(t, db, "a")
+		key := issue(t, db, 1, "")
 		for _, id := range []string{"first", "first", "second"} {
 			unknown := storetest.Must(s.Count(ctx, batch(id, key, day, 3, db.Now())))(t)
 			require.Zero(t, unknown)
 		}
-		unknown := storetest.Must(s.Count(ctx, batch("third", keys.Key{ID: keys.NewID()}, day, 3, db.Now())))(t)
-		require.Equal(t, 1, unknown)
+		require.Equal(t, 1, storetest.Must(s.Count(ctx, batch("third", keys.Key{ID: keys.NewID()}, day, 3, db.Now())))(t))
 		storetest.Must(s.Count(ctx, batch("late", key, day, 1, db.Now().Add(-time.Hour))))(t)
 
-		sent := storetest.Must(s.SentOn(ctx, key.Account, db.Now()))(t)
-		require.Equal(t, 7, sent[key.ID][keyusage.Served])
-		used := storetest.Must(keys.NewStore(db.DB).Resolve(ctx, []string{strings.Repeat("a", 64)}))(t)
+		require.Equal(t, 7, storetest.Must(s.SentOn(ctx, key.Account, db.Now()))(t)[key.ID][keyusage.Served])
+		used := storetest.Must(keys.NewStore(db.DB).Resolve(ctx, []string{digest(1)}))(t)
 		require.Equal(t, db.Now(), *used.LastUsedAt, "a late batch does not set it back")
 	})
 }
@@ -96,9 +99,8 @@ func TestUsageByKeyAndByAccountAgreeAfterAMerge(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
 		s, keyStore, ctx := keyusage.NewStore(db.DB), keys.NewStore(db.DB), t.Context()
 		person, _ := db.Person(t, "ann@example.org")
-		older := issue(t, db, "a")
-		own := storetest.Must(keyStore.Issue(ctx, "ada", keys.Order{UseCase: "x", Account: person}, keys.MaxLife,
-			keys.Record{Digest: strings.Repeat("b", 64), Prefix: "oda_live_", LastFour: "abcd"}))(t)
+		older := issue(t, db, 1, "")
+		own := issue(t, db, 2, person)
 		today, yesterday := counter.DayOf(db.Now()), counter.DayOf(db.Now().Add(-24*time.Hour))
 		send := func(id string) {
 			t.Helper()
@@ -113,7 +115,7 @@ func TestUsageByKeyAndByAccountAgreeAfterAMerge(t *testing.T) {
 			requireAgreement(t, db)
 		}
 		send("before")
-		storetest.Must(keyStore.Connect(ctx, person, []string{strings.Repeat("a", 64)}))(t)
+		storetest.Must(keyStore.Connect(ctx, person, []string{digest(1)}))(t)
 		requireAgreement(t, db)
 		send("after")
 		counts := storetest.Must(s.ByDay(ctx, person, keyusage.Range{From: yesterday, To: today}))(t)
@@ -129,7 +131,7 @@ func TestUsageByKeyAndByAccountAgreeAfterAMerge(t *testing.T) {
 func TestUsageIsDeletedAfterRetention(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
 		s, ctx := keyusage.NewStore(db.DB), t.Context()
-		key := issue(t, db, "a")
+		key := issue(t, db, 1, "")
 		storetest.Must(s.Count(ctx, batch("first", key, counter.DayOf(db.Now()), 3, db.Now())))(t)
 		rows := func(table string) (n int64) {
 			t.Helper()
@@ -148,7 +150,7 @@ func TestUsageIsDeletedAfterRetention(t *testing.T) {
 // The status page shows the requests that were not rejected, those of all accounts together.
 func TestServedByDay(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
-		s, ctx, key, other := keyusage.NewStore(db.DB), t.Context(), issue(t, db, "1"), issue(t, db, "2")
+		s, ctx, key, other := keyusage.NewStore(db.DB), t.Context(), issue(t, db, 1, ""), issue(t, db, 2, "")
 		_, err := s.Count(ctx, keyusage.Batch{ID: "first", Sums: []keyusage.KeySum{
 			{Key: key.ID, Day: "2026-11-19", Outcome: api.CallServed, Calls: 7},
 			{Key: other.ID, Day: "2026-11-19", Outcome: api.CallNotFound, Calls: 2},

@@ -33,27 +33,25 @@ func TestASessionEndsWhenItIsNotUsedAndAfterItsLife(t *testing.T) {
 	require.False(t, s.Alive(start), "ended")
 }
 
-func TestAHalfwaySessionIsShort(t *testing.T) {
-	for life, want := range map[time.Duration]time.Duration{people.HalfwayLife: 10 * time.Minute,
-		people.SetUpLife: 30 * time.Minute} {
-		s := session(life)
-		require.True(t, s.Alive(start.Add(want-1)))
-		require.False(t, s.Alive(start.Add(want)))
+// A halfway session is short, a proof is recent for a while, and the last use is stored to the minute.
+func TestTimesOfASession(t *testing.T) {
+	ended := func(s people.Session, at time.Time) bool { return !s.Alive(at) }
+	for name, c := range map[string]struct {
+		life, after time.Duration
+		passed      func(s people.Session, at time.Time) bool
+	}{
+		"halfway":    {people.HalfwayLife, 10 * time.Minute, ended},
+		"set-up":     {people.SetUpLife, 30 * time.Minute, ended},
+		"proof":      {people.SessionLife, 10 * time.Minute, func(s people.Session, at time.Time) bool { return !s.Recent(at) }},
+		"stored use": {people.SessionLife, time.Minute, people.Session.Stale},
+	} {
+		s := session(c.life)
+		require.False(t, c.passed(s, start.Add(c.after-1)), name)
+		require.True(t, c.passed(s, start.Add(c.after)), name)
 	}
-}
-
-func TestAProofIsRecentForAWhile(t *testing.T) {
 	s := session(people.SessionLife)
-	require.True(t, s.Recent(start.Add(10*time.Minute-1)))
-	require.False(t, s.Recent(start.Add(10*time.Minute)))
 	s.Superseded = true
 	require.False(t, s.Recent(start), "the previous secret proves nothing")
-}
-
-func TestLastUseIsStoredToTheMinute(t *testing.T) {
-	s := session(people.SessionLife)
-	require.False(t, s.Stale(start.Add(time.Minute-1)))
-	require.True(t, s.Stale(start.Add(time.Minute)))
 }
 
 func TestSecretsDiffer(t *testing.T) {
@@ -76,6 +74,7 @@ func TestClients(t *testing.T) {
 			"Chrome on Android", "fe80::/48"},
 		{"", "", "Unknown browser", "unknown"},
 		{"<script>", "not an address", "Unknown browser", "unknown"},
+		{"", "203.0.113.77:80", "Unknown browser", "unknown"},
 	} {
 		require.Equal(t, people.Client{Agent: c.wantAgent, Network: c.wantNetwork}, people.ClientOf(c.agent, c.address))
 	}
@@ -139,13 +138,4 @@ func TestEveryWaitEnds(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, rule.Wait(failures+1, last, now), wait, "one more never costs less")
 	})
-}
-
-func TestNetworks(t *testing.T) {
-	for ip, want := range map[string]string{
-		"203.0.113.77": "203.0.113.0/24", "::ffff:203.0.113.77": "203.0.113.0/24", "2001:db8:1:2:3::4": "2001:db8:1::/48",
-		"fe80::1%eth0": "fe80::/48", "": "unknown", "localhost": "unknown", "203.0.113.77:80": "unknown",
-	} {
-		require.Equal(t, want, people.NetworkOf(ip), ip)
-	}
 }

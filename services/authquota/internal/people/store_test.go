@@ -75,8 +75,7 @@ func secretIn(t *testing.T, letter mail.Letter, purpose people.LinkPurpose) stri
 func (f fixture) beginReset(t *testing.T) (keep string) {
 	t.Helper()
 	f.db.TakeMails(t)
-	person := storetest.Must(f.Person(t.Context(), f.account))(t)
-	require.NoError(t, f.RequestNewAuthenticator(t.Context(), person))
+	require.NoError(t, f.RequestNewAuthenticator(t.Context(), storetest.Must(f.Person(t.Context(), f.account))(t)))
 	asked := f.db.TakeMails(t)[0]
 	require.NoError(t, f.BeginReset(t.Context(), secretIn(t, asked, people.LinkLost)))
 	return secretIn(t, asked, people.LinkKeep)
@@ -109,8 +108,7 @@ func TestRecoveryCodeSignsInOnce(t *testing.T) {
 			_, err := f.SignIn(t.Context(), halves[i], people.Entry{}, people.ByRecoveryCode("one"))
 			return err
 		}))
-		person := storetest.Must(f.Person(t.Context(), f.account))(t)
-		require.Equal(t, 1, person.RecoveryCodesLeft)
+		require.Equal(t, 1, storetest.Must(f.Person(t.Context(), f.account))(t).RecoveryCodesLeft)
 	})
 }
 
@@ -225,8 +223,7 @@ func TestALostAuthenticatorIsRemovedAfterTheWait(t *testing.T) {
 		f.db.Advance(time.Microsecond)
 		has(false, "removed")
 		require.Contains(t, f.db.TakeSubjects(t), address+": Your authenticator was removed")
-		left := storetest.Must(f.Passkeys(ctx, f.account))(t)
-		require.Empty(t, left)
+		require.Empty(t, storetest.Must(f.Passkeys(ctx, f.account))(t))
 		for reason, want := range map[string]string{"": "Parameter reason", "again": "has no authenticator"} {
 			require.ErrorContains(t, storetest.Err(f.ScheduleReset(ctx, "ann", f.account, reason)), want)
 		}

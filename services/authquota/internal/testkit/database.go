@@ -10,6 +10,7 @@ import (
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/mail"
 )
@@ -76,8 +77,7 @@ func Box(t testing.TB, keys ...string) accountdb.Box {
 	for i, key := range keys {
 		encoded[i] = strings.Repeat(key, 32)
 	}
-	box, err := accountdb.ParseBox(encoded)
-	require.NoError(t, err)
+	box := storetest.Must(accountdb.ParseBox(encoded))(t)
 	return box
 }
 

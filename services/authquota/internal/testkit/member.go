@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota/internal/credential"
 	"opportunity.internal/services/authquota/internal/people"
 )
@@ -36,20 +37,16 @@ type Member struct {
 func (db DB) SignUp(t testing.TB, email string) Member {
 	t.Helper()
 	ctx, store := t.Context(), people.NewStore(db.DB)
-	hashed, err := hash()
-	require.NoError(t, err)
+	hashed := storetest.Must(hash())(t)
 	require.NoError(t, store.RequestSignUp(ctx, email))
 	entry := people.Entry{Client: people.Client{Agent: "Firefox on Linux", Network: "203.0.113.0/24"}}
-	admitted, err := store.SignUp(ctx, db.linkSecret(t, email), hashed, entry)
-	require.NoError(t, err)
+	admitted := storetest.Must(store.SignUp(ctx, db.linkSecret(t, email), hashed, entry))(t)
 	half, _, err := store.Session(ctx, admitted.Session)
 	require.NoError(t, err)
-	seed, err := store.NewSeed(ctx, half)
-	require.NoError(t, err)
+	seed := storetest.Must(store.NewSeed(ctx, half))(t)
 	codes, hashes := people.NewRecoveryCodes()
 	entry.Device = admitted.Device
-	full, err := store.ConfirmAuthenticator(ctx, half, entry, seed, 0, hashes)
-	require.NoError(t, err)
+	full := storetest.Must(store.ConfirmAuthenticator(ctx, half, entry, seed, 0, hashes))(t)
 	return Member{Account: half.Account, Session: full.Session, Device: full.Device, Seed: seed.Seed, Codes: codes}
 }
 

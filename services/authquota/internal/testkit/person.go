@@ -9,6 +9,7 @@ import (
 
 	"github.com/pquerna/otp/totp"
 	"github.com/stretchr/testify/require"
+	"opportunity.internal/pkg/storetest"
 )
 
 // Person is a person with a browser.
@@ -46,8 +47,7 @@ func (p *Person) Code() string {
 
 func code(t testing.TB, seed string, at time.Time) string {
 	t.Helper()
-	code, err := totp.GenerateCode(seed, at)
-	require.NoError(t, err)
+	code := storetest.Must(totp.GenerateCode(seed, at))(t)
 	return code
 }
 
@@ -101,6 +101,14 @@ func (p *Person) Other() *Person {
 	other := *p
 	other.Browser = p.Browser.Other()
 	return &other
+}
+
+// Halfway returns the person with another browser, which has taken the first step of signing in.
+func (p *Person) Halfway() *Person {
+	p.t.Helper()
+	other := p.Other()
+	other.EnterPassword().Leads("/account/sign-in/code")
+	return other
 }
 
 // Stolen returns the person with another browser, which has the session of this one.

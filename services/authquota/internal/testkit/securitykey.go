@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/descope/virtualwebauthn"
-	"github.com/stretchr/testify/require"
+	"opportunity.internal/pkg/storetest"
 )
 
 // SecurityKey is an authenticator with one passkey, as used by a browser with scripts.
@@ -35,8 +35,7 @@ func (k *SecurityKey) Make(p Page) string { return k.Create(p.Find(options)) }
 // Create returns the response to options for a new passkey.
 func (k *SecurityKey) Create(options string) string {
 	k.t.Helper()
-	asked, err := virtualwebauthn.ParseAttestationOptions(`{"publicKey":` + options + `}`)
-	require.NoError(k.t, err)
+	asked := storetest.Must(virtualwebauthn.ParseAttestationOptions(`{"publicKey":` + options + `}`))(k.t)
 	return virtualwebauthn.CreateAttestationResponse(k.Party, k.Authenticator, k.Credential, *asked)
 }
 
@@ -49,8 +48,7 @@ func (k *SecurityKey) Prove(p Page) string {
 // Answer returns the response to options for the passkey. It does not count.
 func (k *SecurityKey) Answer(options string) string {
 	k.t.Helper()
-	asked, err := virtualwebauthn.ParseAssertionOptions(`{"publicKey":` + options + `}`)
-	require.NoError(k.t, err)
+	asked := storetest.Must(virtualwebauthn.ParseAssertionOptions(`{"publicKey":` + options + `}`))(k.t)
 	return virtualwebauthn.CreateAssertionResponse(k.Party, k.Authenticator, k.Credential, *asked)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
 	"github.com/stretchr/testify/require"
+	"opportunity.internal/pkg/storetest"
 )
 
 // SMTPServer is an SMTP server of one test.
@@ -63,8 +64,7 @@ func StartSMTP(t testing.TB, kind SMTPKind) *SMTPServer {
 	server.Domain, server.AllowInsecureAuth = "mail.example", true // catches a client that sends its password in the clear
 	server.ErrorLog = log.New(io.Discard, "", 0)
 	secured := &tls.Config{Certificates: certificates} //nolint:gosec // of a test
-	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	ln := storetest.Must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	m.Address = ln.Addr().String()
 	switch {
 	case kind.Implicit:

@@ -33,8 +33,7 @@ func TestEventHasItsWholeEffectOrNone(t *testing.T) {
 		}
 		var version int64
 		for range 2 {
-			outcome := storetest.Must(s.HandleEvent(t.Context(), e))(t)
-			require.Equal(t, reconcile.Done, outcome)
+			require.Equal(t, reconcile.Done, storetest.Must(s.HandleEvent(t.Context(), e))(t))
 			require.Equal(t, []string{"acc_1"}, s.pending())
 			require.Equal(t, api.Commercial, s.entitlement("acc_1").Tier)
 			if version == 0 {

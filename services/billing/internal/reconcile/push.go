@@ -57,11 +57,16 @@ type Pusher struct {
 // Deliver pushes what is due. A failure that concerns one account does not stop the others; Deliver
 // returns an error if authquota or the database is unavailable.
 func (p *Pusher) Deliver(ctx context.Context) error {
-	due, err := p.Store.Due(ctx, batchSize)
-	for _, e := range due {
-		if err == nil {
-			err = p.push(ctx, e)
+	var err error
+	for more := true; more && err == nil; {
+		var due []store.Push
+		due, err = p.Store.Due(ctx, batchSize)
+		for _, e := range due {
+			if err == nil {
+				err = p.push(ctx, e)
+			}
 		}
+		more = len(due) == batchSize
 	}
 	pending, countErr := p.Store.CountPending(ctx) // also after an error: the metric matters most during an outage
 	if countErr == nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -159,6 +160,16 @@ func TestLostReplyIsPushedAgain(t *testing.T) {
 		require.Equal(t, 1, p.pending)
 		p.deliver(time.Minute, 0)
 		p.requirePaid("acc_1", 1)
+	})
+}
+
+// After a loss of authquota's database, paid accounts are free until they are pushed again.
+func TestEverythingDueIsPushedAtOnce(t *testing.T) {
+	pushOnBothDatabases(t, func(t *testing.T, p *pushTest) {
+		for i := range 101 { // more than are read at a time
+			p.buy("acc_"+strconv.Itoa(i), 1)
+		}
+		p.deliver(0, 0)
 	})
 }
 

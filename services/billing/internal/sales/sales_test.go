@@ -162,8 +162,7 @@ func TestOneCheckoutSessionPerPurchase(t *testing.T) {
 		require.NotEqual(t, page, again, "a new purchase gets a new session")
 		other := request
 		other.Account = "acc_2"
-		theirs := storetest.Must(s.Checkout(t.Context(), other))(t)
-		require.NotEqual(t, again, theirs)
+		require.NotEqual(t, again, storetest.Must(s.Checkout(t.Context(), other))(t))
 	})
 }
 
@@ -215,8 +214,7 @@ func TestPortal(t *testing.T) {
 		_, err := portal()
 		require.Equal(t, problem.NotFound, problem.Of(err).Code, "not a customer yet")
 		s.checkout(t)
-		page := storetest.Must(portal())(t)
-		require.Contains(t, page, "/portal/")
+		require.Contains(t, storetest.Must(portal())(t), "/portal/")
 
 		s.buy()
 		s.processor.DeleteCustomer(s.account().Customer)
@@ -244,12 +242,10 @@ func TestDeletedCustomer(t *testing.T) {
 					return nil
 				})
 
-				report := storetest.Must(s.Run(t.Context(), "test"))(t)
-				require.Zero(t, report.Failed, "a deleted customer is not an error")
+				require.Zero(t, storetest.Must(s.Run(t.Context(), "test"))(t).Failed, "a deleted customer is not an error")
 				again := s.checkout(t)
 				require.Contains(t, again, "/checkout/")
-				opened := storetest.Must(s.processor.Page(again))(t)
-				require.NotEqual(t, customer, opened.Customer)
+				require.NotEqual(t, customer, storetest.Must(s.processor.Page(again))(t).Customer)
 				require.Equal(t, again, s.checkout(t))
 				e := s.account().Entitlement
 				require.Equal(t, paid.PaidUntil, e.PaidUntil, "the paid period continues")

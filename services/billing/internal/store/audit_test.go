@@ -88,10 +88,8 @@ func TestSubscriptionMovesToAnotherAccount(t *testing.T) {
 			}))(t)
 		}
 		for account, tier := range map[string]api.Tier{"acc_2": api.Free, "acc_1": api.Commercial} {
-			found := storetest.Must(repo.Account(t.Context(), account))(t)
-			require.Equal(t, tier, found.Entitlement.Tier, account)
+			require.Equal(t, tier, storetest.Must(repo.Account(t.Context(), account))(t).Entitlement.Tier, account)
 		}
-		due := storetest.Must(repo.Due(t.Context(), 10))(t)
-		require.Len(t, due, 2)
+		require.Len(t, storetest.Must(repo.Due(t.Context(), 10))(t), 2)
 	})
 }

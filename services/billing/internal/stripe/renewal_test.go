@@ -70,8 +70,7 @@ func TestOutageDuringCharge(t *testing.T) {
 		f.failAt(step)
 		require.ErrorAs(t, storetest.Err(s.Subscription(t.Context(), "sub_1")), new(*problem.Error), step)
 		f.fail = nil
-		state := storetest.Must(s.Subscription(t.Context(), "sub_1"))(t)
-		require.Equal(t, "in_2", state.Paid.Invoice)
+		require.Equal(t, "in_2", storetest.Must(s.Subscription(t.Context(), "sub_1"))(t).Paid.Invoice)
 		paid := f.posted("/pay")
 		require.NotEmpty(t, paid[0].key)
 		require.Equal(t, paid[0].key, paid[len(paid)-1].key)
@@ -98,8 +97,7 @@ func TestRejectedChargeIsLeftToStripe(t *testing.T) {
 		}
 		return 0
 	}
-	state := storetest.Must(s.Subscription(t.Context(), "sub_1"))(t)
-	require.Equal(t, "in_1", state.Paid.Invoice)
+	require.Equal(t, "in_1", storetest.Must(s.Subscription(t.Context(), "sub_1"))(t).Paid.Invoice)
 	require.Equal(t, "draft", f.invoices[0]["status"])
 	require.Contains(t, f.log.String(), "renewal charge rejected, left to the processor")
 	require.Contains(t, f.log.String(), "OPPORTUNITY_STRIPE_API_KEY is invalid or lacks the permission")

@@ -75,8 +75,7 @@ func TestSubscriptionState(t *testing.T) {
 				Paid: &subscription.Payment{Invoice: "in_1", Until: now.AddDate(0, 1, 0)},
 			}
 			c.want(&want)
-			got := storetest.Must(s.Subscription(t.Context(), "sub_1"))(t)
-			require.Equal(t, want, got)
+			require.Equal(t, want, storetest.Must(s.Subscription(t.Context(), "sub_1"))(t))
 		})
 	}
 }
@@ -88,8 +87,7 @@ func TestNestedListsAreReadToTheEnd(t *testing.T) {
 	want := storetest.Must(s.Subscription(t.Context(), "sub_1"))(t)
 	require.Equal(t, api.Commercial, want.Tier)
 	f.long = true
-	got := storetest.Must(s.Subscription(t.Context(), "sub_1"))(t)
-	require.Equal(t, want, got)
+	require.Equal(t, want, storetest.Must(s.Subscription(t.Context(), "sub_1"))(t))
 	for _, list := range []string{"/lines", "/subscription_items"} {
 		f.failAt(list)
 		_, err := s.Subscription(t.Context(), "sub_1")
@@ -134,8 +132,7 @@ func TestRequestsAreIdempotent(t *testing.T) {
 	for _, attempt := range []string{"att_1", "att_1", "att_2"} {
 		order.Attempt = attempt
 		storetest.Must(s.Customer(t.Context(), "acc_1", "ada@example.com", attempt))(t)
-		page := storetest.Must(s.Checkout(t.Context(), order))(t)
-		require.Equal(t, "https://checkout.stripe.example/cs_1", page)
+		require.Equal(t, "https://checkout.stripe.example/cs_1", storetest.Must(s.Checkout(t.Context(), order))(t))
 	}
 	for _, path := range []string{"/customers", "/checkout/sessions"} {
 		sent := f.posted(path)

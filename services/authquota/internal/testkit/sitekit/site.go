@@ -20,6 +20,7 @@ import (
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/keys"
@@ -122,8 +123,7 @@ func (s *Site) Charge(accountID string, calls int) {
 	s.t.Helper()
 	c, ctx := s.Client(), s.t.Context()
 	require.NoError(s.t, c.HSet(ctx, counter.Day(counter.DayOf(s.Now())), accountID, calls).Err())
-	now, err := c.Time(ctx).Result()
-	require.NoError(s.t, err)
+	now := storetest.Must(c.Time(ctx).Result())(s.t)
 	require.NoError(s.t, c.Del(ctx, counter.Window(accountID)).Err())
 	for range min(calls, 3) {
 		require.NoError(s.t, c.LPush(ctx, counter.Window(accountID), now.UnixMicro()).Err())
@@ -133,8 +133,7 @@ func (s *Site) Charge(accountID string, calls int) {
 // Epoch returns the epoch of an account that is in effect.
 func (s *Site) Epoch(accountID string) int64 {
 	s.t.Helper()
-	epoch, err := s.Client().HGet(s.t.Context(), counter.Epochs, accountID).Int64()
-	require.NoError(s.t, err)
+	epoch := storetest.Must(s.Client().HGet(s.t.Context(), counter.Epochs, accountID).Int64())(s.t)
 	return epoch
 }
 

@@ -94,8 +94,7 @@ type Mail struct{ File, Template, To, Subject, Text string }
 // Mails returns the mails written to files, oldest first.
 func (s *Stores) Mails(t testing.TB) (mails []Mail) {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(s.mailbox, "*.eml"))
-	require.NoError(t, err)
+	names := storetest.Must(filepath.Glob(filepath.Join(s.mailbox, "*.eml")))(t)
 	for _, name := range names {
 		written, err := os.ReadFile(strings.TrimSuffix(name, ".eml") + ".txt") // written first
 		require.NoError(t, err)
@@ -148,8 +147,7 @@ type embeddedRedis struct {
 
 func (r *embeddedRedis) Start() {
 	r.t.Helper()
-	s, err := embedded.Start(r.addr)
-	require.NoError(r.t, err)
+	s := storetest.Must(embedded.Start(r.addr))(r.t)
 	r.server, r.addr = s, strings.TrimPrefix(s.URL(), "redis://")
 }
 

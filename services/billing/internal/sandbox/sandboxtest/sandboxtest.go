@@ -19,6 +19,7 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/billing/internal/sandbox"
 	"opportunity.internal/services/billing/internal/store"
 	"opportunity.internal/services/billing/internal/subscription"
@@ -189,8 +190,7 @@ func (p *Processor) Page(url string) (sandbox.Session, error) {
 func (p *Processor) Pay(url string) (subscription string, events []Event) {
 	p.t.Helper()
 	require.NoError(p.t, p.Sandbox.Pay(p.t.Context(), path.Base(url), false))
-	page, err := p.Page(url)
-	require.NoError(p.t, err)
+	page := storetest.Must(p.Page(url))(p.t)
 	return page.Bought, p.Events()
 }
 
@@ -198,13 +198,10 @@ func (p *Processor) Pay(url string) (subscription string, events []Event) {
 // new one of the account, which may be empty too.
 func (p *Processor) Subscribe(customer, account string) (subscription string, events []Event) {
 	p.t.Helper()
-	var err error
 	if customer == "" {
-		customer, err = p.Sandbox.Customer(p.t.Context(), account, "", rand.Text())
-		require.NoError(p.t, err)
+		customer = storetest.Must(p.Sandbox.Customer(p.t.Context(), account, "", rand.Text()))(p.t)
 	}
-	url, err := p.Sandbox.Checkout(p.t.Context(), order(customer, p.now().Add(time.Hour)))
-	require.NoError(p.t, err)
+	url := storetest.Must(p.Sandbox.Checkout(p.t.Context(), order(customer, p.now().Add(time.Hour))))(p.t)
 	return p.Pay(url)
 }
 
@@ -253,8 +250,7 @@ func (p *Processor) Dispute(id string, open bool) []Event {
 
 func (p *Processor) mark(id string, invoices map[string]bool, marked bool) []Event {
 	p.t.Helper()
-	state, err := p.Sandbox.Subscription(p.t.Context(), id)
-	require.NoError(p.t, err)
+	state := storetest.Must(p.Sandbox.Subscription(p.t.Context(), id))(p.t)
 	p.mu.Lock()
 	invoices[state.Paid.Invoice] = marked
 	p.mu.Unlock()
@@ -270,8 +266,7 @@ func (p *Processor) Remove(id string) {
 // DeleteCustomer deletes a customer, which ends all its subscriptions.
 func (p *Processor) DeleteCustomer(id string) (events []Event) {
 	p.t.Helper()
-	subscriptions, err := p.Sandbox.Subscriptions(p.t.Context(), id)
-	require.NoError(p.t, err)
+	subscriptions := storetest.Must(p.Sandbox.Subscriptions(p.t.Context(), id))(p.t)
 	for _, one := range subscriptions {
 		events = append(events, p.Delete(one)...)
 	}
