@@ -216,7 +216,10 @@ func object(cmd *cobra.Command, file string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: give a file that holds the JSON object, or - for standard input", err)
 	}
 	var line bytes.Buffer
-	if err := json.Compact(&line, text); err != nil || !bytes.HasPrefix(line.Bytes(), []byte("{")) {
+	if err := json.Compact(&line, text); err != nil {
+		return nil, fmt.Errorf("%s: must hold one JSON object: %w", file, err)
+	}
+	if !bytes.HasPrefix(line.Bytes(), []byte("{")) {
 		return nil, fmt.Errorf("%s: must hold one JSON object", file)
 	}
 	return line.Bytes(), nil
