@@ -25,6 +25,7 @@ func TestInvalidRequestsAreRejected(t *testing.T) {
 	key := s.Issue("")
 	before := s.AuditEntries("")
 	account, digest := "/operator/v1/accounts/"+key.Account, strings.Repeat("0a", 32)
+	entitlement := "/internal/v1/entitlements/" + key.Account
 	const issue, lookup, audit = "/operator/v1/keys", "/internal/v1/principals", "/operator/v1/audit"
 	for _, c := range []struct {
 		method, path, body string
@@ -44,6 +45,15 @@ func TestInvalidRequestsAreRejected(t *testing.T) {
 		{"GET", "/operator/v1/accounts?limit=x", "", problem.InvalidParameter, "limit"},
 		{"GET", "/operator/v1/accounts?email=" + strings.Repeat("x", 255), "", problem.InvalidParameter, "email"},
 		{"GET", "/operator/v1/accounts?page=1", "", problem.UnknownParameter, "page"},
+
+		{"PUT", entitlement, `{"tier":"gold","version":1}`, problem.InvalidParameter, "tier must be that of a plan"},
+		{"PUT", entitlement, `{"tier":"free","paidUntil":"2027-01-01T00:00:00Z","version":1}`, problem.InvalidParameter,
+			"paidUntil must be null"},
+		{"PUT", entitlement, `{"tier":"commercial","version":1}`, problem.InvalidParameter, "must be an instant"},
+		{"PUT", entitlement, `{"tier":"commercial","paidUntil":"9999-01-01T00:00:00Z","version":1}`,
+			problem.InvalidParameter, "before 9998"},
+		{"PUT", entitlement, `{"tier":"free"}`, problem.InvalidParameter, "version must be at least 1"},
+		{"PUT", entitlement, `{"tier":"free","version":1,"trouble":"late"}`, problem.InvalidParameter, "trouble must be"},
 
 		{"POST", issue, "", problem.InvalidParameter, "useCase must"},
 		{"POST", issue, `{"useCase":"a\u0001b"}`, problem.InvalidParameter, "U+0001"},

@@ -5,6 +5,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/keyusage"
+	"opportunity.internal/services/authquota/internal/plan"
 )
 
 func (a API) settings(call) (any, error) { return a.Shared, nil }
@@ -66,5 +67,9 @@ func (a API) addBatch(c call) (any, error) {
 // effect on every gateway. After any other status billing retries, even if the 503 came after the
 // entitlement was stored.
 func (a API) entitle(c call, entitlement api.Entitlement) (any, error) {
+	entitlement, err := plan.Entitled(entitlement)
+	if err != nil {
+		return nil, err
+	}
 	return nil, a.Plans.Entitle(c.ctx, c.Param("account"), entitlement)
 }

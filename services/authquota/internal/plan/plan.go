@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -28,6 +29,40 @@ type Store struct{ db *accountdb.DB }
 
 // NewStore returns a Store.
 func NewStore(db *accountdb.DB) *Store { return &Store{db} }
+
+// lastInstant is the latest valid end of an entitlement. JSON can represent it in every time zone.
+var lastInstant = time.Date(9998, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Entitled returns an entitlement in its canonical form, or an error for the first invalid field.
+func Entitled(e api.Entitlement) (api.Entitlement, error) {
+	if _, sold := api.PlanOf(e.Tier); !sold {
+		names := make([]string, len(api.Plans))
+		for i, p := range api.Plans {
+			names[i] = string(p.Tier)
+		}
+		return e, problem.Invalid("tier", "must be that of a plan: "+strings.Join(names, ", "))
+	}
+	switch {
+	case e.Tier == api.BaseTier && e.PaidUntil != nil:
+		return e, problem.Invalid("paidUntil", "must be null where tier is "+string(api.BaseTier)+": nothing is paid for")
+	case e.Tier != api.BaseTier && e.PaidUntil == nil:
+		return e, problem.Invalid("paidUntil", "must be an instant where tier is not "+string(api.BaseTier))
+	case e.PaidUntil != nil && (e.PaidUntil.Unix() <= 0 || e.PaidUntil.After(lastInstant)):
+		return e, problem.Invalid("paidUntil", "must be after 1970 and before 9998")
+	case e.Version < 1:
+		return e, problem.Invalid("version", "must be at least 1")
+	}
+	switch e.Trouble {
+	case api.NoTrouble, api.PaymentFailed, api.Refunded, api.Disputed:
+	default:
+		return e, problem.Invalid("trouble", "must be empty, payment-failed, refunded or disputed")
+	}
+	if e.PaidUntil != nil {
+		until := e.PaidUntil.UTC().Truncate(time.Microsecond) // the precision of the database
+		e.PaidUntil = &until
+	}
+	return e, nil
+}
 
 // settling is the time in which a renewal may arrive after the paid period has ended: billing
 // charges within seconds and, after a failure, the processor retries about an hour later. The tier
