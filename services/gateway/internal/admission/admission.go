@@ -267,7 +267,6 @@ func (b *batcher) exec(batch []*call) {
 	b.send(ctx, batch)
 }
 
-// send runs the admission script for a batch and stores the result in each call.
 func (l *Limiter) send(ctx context.Context, calls []*call) {
 	day := Day(l.day.Load())
 	keys := make([]string, 0, 4+len(calls))
