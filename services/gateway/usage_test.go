@@ -3,7 +3,6 @@ package gateway_test
 import (
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
-	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/gateway"
 )
@@ -64,35 +62,6 @@ func TestEachCallIsSentOnce(t *testing.T) {
 	}
 	charged, _ := w.charged("acc_good")
 	require.Equal(t, 5+2, charged, "charged calls in Redis and in the usage batches")
-}
-
-// clock is a clock that tests set.
-type clock struct{ nanos atomic.Int64 }
-
-func newClock() *clock {
-	c := new(clock)
-	c.nanos.Store(time.Now().UnixNano())
-	return c
-}
-
-func (c *clock) now() time.Time             { return time.Unix(0, c.nanos.Load()) }
-func (c *clock) advance(d time.Duration)    { c.nanos.Add(int64(d)) }
-func (c *clock) config(cfg *gateway.Config) { cfg.Now, cfg.RedisNow = c.now, c.now }
-
-// Usage counts belong to the day to which the call was charged.
-func TestUsageDayIsChargedDay(t *testing.T) {
-	w, c := newEnvironment(t), newClock()
-	c.nanos.Store(time.Now().UTC().Truncate(24 * time.Hour).Add(24*time.Hour - time.Second).UnixNano())
-	gw, end := w.startAndStop(c.config)
-	key := w.authquota.issue("acc_a", developer, func(p *api.Principal) { p.ExpiresAt = c.now().Add(48 * time.Hour) })
-	today := counter.DayOf(c.now())
-	require.Equal(t, 200, gw.get(t, key).status)
-	c.advance(time.Second)
-	require.Equal(t, 200, gw.get(t, key).status)
-	end()
-	require.Equal(t, map[usageKey]int{
-		{today, "key_acc_a", api.CallServed}: 1, {counter.DayOf(c.now()), "key_acc_a", api.CallServed}: 1,
-	}, w.authquota.usage)
 }
 
 // Shutdown sends the calls since the last flush and those in flight.

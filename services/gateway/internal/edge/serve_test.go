@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -139,7 +140,8 @@ func TestErrorsArePagesForBrowsers(t *testing.T) {
 	}
 }
 
-func TestOnlyPagesWithoutSecretsAreCompressed(t *testing.T) {
+// The gateway compresses what its service does not, except pages, which may have secrets.
+func TestCompression(t *testing.T) {
 	long := strings.Repeat("long ", 1000)
 	for _, c := range []struct {
 		method, path, coding, vary string
@@ -147,13 +149,25 @@ func TestOnlyPagesWithoutSecretsAreCompressed(t *testing.T) {
 		{"GET", "/account/static/site.css", "gzip", "Accept-Encoding"},
 		{"GET", "/account/security", "", "Accept-Encoding"},
 		{"HEAD", "/account/static/site.css", "", "Accept-Encoding"},
+		{"GET", "/api/v1/opportunities/a/history", "gzip", "Accept-Encoding Authorization"},
+		{"GET", "/api/v1/opportunities", "", "Authorization"}, // the catalog compresses it
 	} {
 		e := newEdge(t)
+		e.admits(t, principal, nil)
 		e.Account = replies(t, http.StatusOK, long, "Content-Type", htmlType, "Content-Length", "5000")
-		h := e.send(t, c.method, c.path, "", "Accept-Encoding", "gzip").Header()
-		require.Equal(t, c.coding, h.Get("Content-Encoding"), c)
-		require.Equal(t, c.vary, h.Get("Vary"), c)
-		require.Empty(t, h.Get("Content-Length"), "unknown if a GET might be compressed")
+		e.History = replies(t, http.StatusOK, long, "Content-Type", jsonType, "Vary", "Authorization", "Etag", "a")
+		e.Catalog = e.History
+		w := e.send(t, c.method, c.path, "", "Accept-Encoding", "gzip", "Authorization", bearer())
+		require.Equal(t, c.coding, w.Header().Get("Content-Encoding"), c)
+		require.Equal(t, c.vary, strings.Join(w.Header()["Vary"], " "), c)
+		require.Empty(t, w.Header().Get("Content-Length"), "unknown if a GET might be compressed")
+		if c.coding != "" {
+			unzip, err := gzip.NewReader(w.Body)
+			require.NoError(t, err)
+			plain, err := io.ReadAll(unzip)
+			require.NoError(t, err)
+			require.Equal(t, long, string(plain))
+		}
 	}
 	e := newEdge(t)
 	e.Account = replies(t, http.StatusOK, long, "Content-Length", "5000")
