@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -17,10 +18,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/counter"
-	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/gateway/internal/docsite"
 	"opportunity.internal/services/gateway/internal/proxy"
+	"opportunity.internal/services/gateway/internal/usage"
 )
 
 const (
@@ -257,51 +259,92 @@ func TestForwardedHeadersCountOnlyFromTrustedProxies(t *testing.T) {
 	}
 }
 
-func TestOutcomeOfACall(t *testing.T) {
-	for status, want := range map[int]api.CallOutcome{
-		200: api.CallServed, 304: api.CallServed, 404: api.CallNotFound, 400: api.CallBadRequest, 410: api.CallBadRequest,
-		402: api.CallSubscriptionRequired, 500: api.CallFailed,
-	} {
-		require.Equal(t, want, callOutcome(status, nil), status)
-		require.Equal(t, status == 200 || status == 304 || status == 404, isCharged(status), status)
-	}
-	for code, want := range map[problem.Code]api.CallOutcome{
-		problem.ExpiredAPIKey: "expired_api_key", problem.DailyLimitReached: "daily_limit_reached",
-		problem.AccountSuspended: "account_suspended",
-		problem.BodyNotAllowed:   api.CallBadRequest, problem.ServiceUnavailable: api.CallFailed,
-	} {
-		require.Equal(t, want, callOutcome(0, problem.New(code, "")), code)
-	}
-}
-
-// A rejected response that ends early is refunded once.
-func TestChargeIsRefundedOnce(t *testing.T) {
-	for _, c := range []struct {
-		status int
-		body   io.Reader
-		err    error
-		used   string
+// Each call of an existing key is recorded once with its outcome. It is charged if the client got a
+// billable response, and refunded once otherwise.
+func TestOutcomeAndChargeOfACall(t *testing.T) {
+	past := time.Now().Add(-time.Second)
+	gone := errors.New("no route")
+	for name, c := range map[string]struct {
+		method, path, key string // default: GET of the list with a key of acc_a
+		body              string
+		change            func(*api.Principal)
+		status            int // of the response of the service; default: 200
+		err               error
+		cut               bool // the response of the service ends early
+		outcome           api.CallOutcome
+		charged           bool
 	}{
-		{http.StatusOK, strings.NewReader("{}"), nil, "6"}, {http.StatusOK, broken{}, nil, "5"},
-		{http.StatusPaymentRequired, strings.NewReader("{}"), nil, "5"}, {http.StatusPaymentRequired, broken{}, nil, "5"},
-		{http.StatusBadRequest, strings.NewReader("{}"), nil, "5"},
-		{http.StatusInternalServerError, strings.NewReader("{}"), nil, "5"},
-		{0, nil, errors.New("no route"), "5"}, {0, nil, context.Canceled, "5"}, // the client disconnected
+		"served":       {outcome: api.CallServed, charged: true},
+		"HEAD":         {method: http.MethodHead, outcome: api.CallServed, charged: true},
+		"not modified": {status: 304, outcome: api.CallServed, charged: true},
+		"not found":    {status: 404, outcome: api.CallNotFound, charged: true},
+		"invalid":      {status: 400, outcome: api.CallBadRequest},
+		"invalid, cut": {status: 400, cut: true, outcome: api.CallFailed},
+		"with a body":  {body: "x", outcome: api.CallBadRequest},
+		"cursor ended": {status: 410, outcome: api.CallBadRequest},
+		"paid":         {status: 402, outcome: api.CallSubscriptionRequired},
+		"fault":        {status: 500, outcome: api.CallFailed},
+		"unavailable":  {status: 503, outcome: api.CallFailed},
+		"redirect":     {status: 302, outcome: api.CallFailed},
+		"unreachable":  {err: gone, outcome: api.CallFailed},
+		"disconnected": {err: context.Canceled, outcome: api.CallFailed},
+		"cut":          {cut: true, outcome: api.CallFailed},
+		"expired":      {change: func(p *api.Principal) { p.ExpiresAt = past }, outcome: api.CallExpiredAPIKey},
+		"revoked":      {change: func(p *api.Principal) { p.RevokedAt = &past }, outcome: api.CallRevokedAPIKey},
+		"suspended":    {change: func(p *api.Principal) { p.Suspended = true }, outcome: api.CallAccountSuspended},
+		"minute":       {change: func(p *api.Principal) { p.Limits.PerMinute = 1 }, outcome: api.CallMinuteLimitReached},
+		"day":          {change: func(p *api.Principal) { p.Limits.PerDay = 5 }, outcome: api.CallDailyLimitReached},
+		"POST":         {method: http.MethodPost}, // not a call, as those below
+		"OPTIONS":      {method: http.MethodOptions},
+		"no path":      {path: "/nowhere"},
+		"malformed":    {key: "Bearer x"},
+		"unknown":      {key: "Bearer " + apikey.Generate(apikey.Live).Reveal()},
 	} {
-		e := newEdge(t)
-		counters := e.admits(t, principal, nil).Client()
-		day := counter.Day(counter.DayOf(time.Now()))
-		require.NoError(t, counters.HSet(t.Context(), day, counter.ServiceField, 5, "acc_a", 5).Err())
-		e.Catalog = behind(t, func(*http.Request) (*http.Response, error) {
-			return reply(c.status, c.body, "Content-Type", jsonType), c.err
+		t.Run(name, func(t *testing.T) {
+			e, recorded := newEdge(t), map[api.CallOutcome]int{}
+			e.Usage = usage.New(func(_ context.Context, b api.UsageBatch) error {
+				for _, c := range b.Counts {
+					recorded[c.Outcome] += c.Calls
+				}
+				return nil
+			}, e.Telemetry.Log)
+			counters := e.admits(t, func() api.Principal {
+				p := principal()
+				if c.change != nil {
+					c.change(&p)
+				}
+				return p
+			}, nil).Client()
+			day := counter.Day(counter.DayOf(time.Now()))
+			require.NoError(t, counters.HSet(t.Context(), day, counter.ServiceField, 5, "acc_a", 5).Err())
+			require.NoError(t, counters.LPush(t.Context(), counter.Window("acc_a"), time.Now().UnixMicro()).Err())
+			var answer io.Reader = strings.NewReader("{}")
+			if c.cut {
+				answer = broken{}
+			}
+			e.Catalog = behind(t, func(*http.Request) (*http.Response, error) {
+				return reply(cmp.Or(c.status, 200), answer, "Content-Type", jsonType), c.err
+			})
+			call := func() {
+				e.send(t, cmp.Or(c.method, http.MethodGet), cmp.Or(c.path, "/api/v1/opportunities"), c.body, "Authorization",
+					cmp.Or(c.key, bearer()))
+			}
+			if c.cut {
+				require.PanicsWithValue(t, http.ErrAbortHandler, call)
+			} else {
+				call()
+			}
+			want, used := map[api.CallOutcome]int{}, "5"
+			if c.outcome != "" {
+				want[c.outcome] = 1
+			}
+			if c.charged {
+				used = "6"
+			}
+			require.NoError(t, e.Usage.Flush(t.Context()))
+			require.Equal(t, want, recorded)
+			require.Equal(t, used, counters.HGet(t.Context(), day, "acc_a").Val())
 		})
-		get := func() { e.send(t, http.MethodGet, "/api/v1/opportunities", "", "Authorization", bearer()) }
-		if c.body == (broken{}) {
-			require.PanicsWithValue(t, http.ErrAbortHandler, get)
-		} else {
-			get()
-		}
-		require.Equal(t, c.used, counters.HGet(t.Context(), day, "acc_a").Val(), "status %d with body %T", c.status, c.body)
 	}
 }
 
