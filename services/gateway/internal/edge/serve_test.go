@@ -30,69 +30,64 @@ const (
 	htmlType = "text/html; charset=utf-8"
 )
 
-func TestRequestsThatNeedNoService(t *testing.T) {
+func TestRequestsThatNeedNoKey(t *testing.T) {
+	type has map[string]string // headers; "": absent
+	signed := []string{proxy.SignatureHeader, "s"}
 	for _, c := range []struct {
 		method, path, body string
 		headers            []string
 		status             int
-		allow, text        string
+		has                has
+		text               string
 	}{
-		{method: "OPTIONS", path: "/api/v1/opportunities", status: 204, allow: readMethods},
-		{method: "POST", path: "/api/jobs", status: 405, allow: readMethods, text: "allows only GET, HEAD, OPTIONS"},
-		{method: "PURGE", path: "/api/jobs", status: 405, allow: readMethods},
-		{method: "PURGE", path: "/docs", status: 405, allow: readMethods},
-		{method: "PURGE", path: "/records/a", status: 405, allow: readMethods},
-		{method: "PURGE", path: "/mcp", status: 405, allow: http.MethodPost},
-		{method: "PURGE", path: "/nothing", status: 404},
-		{method: "GET", path: "/api/jobs", status: 401, text: "missing_api_key"},
-		{method: "HEAD", path: "/api/v1/opportunities?country=zzz", status: 401},
+		{method: "OPTIONS", path: "/api/v1/opportunities", status: 204, has: has{"Allow": readMethods}},
+		{method: "POST", path: "/api/jobs", status: 405, has: has{"Allow": readMethods},
+			text: "allows only GET, HEAD, OPTIONS"},
+		{method: "PURGE", path: "/api/jobs", status: 405, has: has{"Allow": readMethods}},
+		{method: "PURGE", path: "/docs", status: 405, has: has{"Allow": readMethods}},
+		{method: "PURGE", path: "/records/a", status: 405, has: has{"Allow": readMethods}},
+		{method: "PURGE", path: "/mcp", status: 405, has: has{"Allow": http.MethodPost}},
+		{method: "PURGE", path: "/nothing", status: 404, has: has{"Allow": ""}},
+		{method: "GET", path: "/api/jobs", status: 401, has: has{"Www-Authenticate": "Bearer"}, text: "missing_api_key"},
+		{method: "HEAD", path: "/api/v1/opportunities?country=zzz", status: 401, has: has{"Www-Authenticate": "Bearer"}},
 		{method: "GET", path: "/nothing", status: 404, text: "nothing at this address"},
-		{method: "OPTIONS", path: "/nothing", status: 404},
+		{method: "OPTIONS", path: "/nothing", status: 404, has: has{"Allow": ""}},
 		{method: "GET", path: "/internal/v1/listings", status: 404},
 		{method: "GET", path: "/operator/v1/keys", status: 404},
 		{method: "GET", path: "/readyz", status: 404},
 		{method: "GET", path: "/metrics", status: 404},
-		{method: "GET", path: "/billing/sandbox", status: 404},
-		{method: "POST", path: string(opWebhook), status: 404},
-		{method: "GET", path: "/docs", status: 200},
 		{method: "GET", path: "/do%63s", status: 404},
-		{method: "GET", path: "/account/plan/?a=b", status: 308},
+		{method: "GET", path: "/docs", status: 200, has: has{"Allow": "", "Strict-Transport-Security": "max-age=31536000"}},
 		{method: "GET", path: string(opLogInfo), body: "x", status: 400, text: "must not have a body"},
-	} {
-		w := newEdge(t).send(t, c.method, c.path, c.body, c.headers...)
-		require.Equal(t, c.status, w.Code, "%s %s: %s", c.method, c.path, w.Body)
-		require.Equal(t, c.allow, w.Header().Get("Allow"))
-		require.Contains(t, w.Body.String(), c.text)
-		require.Equal(t, c.status == 401, w.Header().Get("Www-Authenticate") == "Bearer")
-	}
-}
-
-func TestTrailingSlashOfAPageIsRedirected(t *testing.T) {
-	for path, want := range map[string]string{"/account/plan/?a=b": "/account/plan?a=b",
-		"/account/plan/": "/account/plan"} {
-		h := newEdge(t).send(t, http.MethodGet, path, "").Header()
-		require.Equal(t, want, h.Get("Location"))
-		require.Equal(t, "no-store", h.Get("Cache-Control"))
-		require.Equal(t, "no-referrer", h.Get("Referrer-Policy"))
-	}
-}
-
-func TestWebhookNeedsASignature(t *testing.T) {
-	for _, c := range []struct {
-		method, signature string
-		status            int
-		text              string
-	}{
-		{http.MethodGet, "s", http.StatusMethodNotAllowed, "allows only POST"},
-		{http.MethodPost, "", http.StatusBadRequest, "Stripe-Signature header is missing"},
-		{http.MethodPost, "s", http.StatusOK, "received"},
+		{method: "GET", path: "/account/plan/?a=b", status: 308, has: has{"Location": "/account/plan?a=b",
+			"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}},
+		{method: "GET", path: "/account/plan/", status: 308, has: has{"Location": "/account/plan"}},
+		{method: "GET", path: string(opWebhook), headers: signed, status: 405, has: has{"Allow": http.MethodPost}},
+		{method: "POST", path: string(opWebhook), status: 400, text: "Stripe-Signature header is missing"},
+		{method: "POST", path: string(opWebhook), headers: signed, status: 200, text: "received"},
+		// Errors are pages for browsers.
+		{method: "GET", path: "/nothing", headers: []string{"Accept", htmlType}, status: 404,
+			has: has{"Content-Type": htmlType, "X-Content-Type-Options": "nosniff"}},
+		{method: "GET", path: "/nothing", headers: []string{"Accept", "*/*"}, status: 404,
+			has: has{"Content-Type": jsonType, "X-Content-Type-Options": ""}},
+		{method: "GET", path: "/api/nothing", headers: []string{"Accept", htmlType}, status: 404,
+			has: has{"Content-Type": jsonType}},
+		{method: "GET", path: "/billing/sandbox/", status: 404,
+			has: has{"Content-Type": jsonType, "X-Content-Type-Options": "nosniff"}},
 	} {
 		e := newEdge(t)
-		e.Billing = replies(t, http.StatusOK, "received")
-		w := e.send(t, c.method, string(opWebhook), "", proxy.SignatureHeader, c.signature)
-		require.Equal(t, c.status, w.Code)
+		e.HTTPS, e.Billing = true, replies(t, http.StatusOK, "received")
+		w := e.send(t, c.method, c.path, c.body, c.headers...)
+		require.Equal(t, c.status, w.Code, "%s %s: %s", c.method, c.path, w.Body)
+		for name, value := range c.has {
+			require.Equal(t, value, w.Header().Get(name), "%s of %s %s", name, c.method, c.path)
+		}
 		require.Contains(t, w.Body.String(), c.text)
 	}
+	for _, path := range []string{"/billing/sandbox", string(opWebhook)} {
+		require.Equal(t, http.StatusNotFound, newEdge(t).send(t, http.MethodPost, path, "").Code, "no plan is sold")
+	}
+	require.Empty(t, newEdge(t).send(t, http.MethodGet, "/docs", "").Header().Get("Strict-Transport-Security"))
 }
 
 // A form or an event is forwarded whole or not at all.
@@ -124,21 +119,6 @@ func TestBodiesHaveTheLimitOfTheirKind(t *testing.T) {
 			require.Equal(t, c.text == "", w.Code == http.StatusOK, w.Body)
 			require.Equal(t, c.text == "", received == largest, path)
 		}
-	}
-}
-
-func TestErrorsArePagesForBrowsers(t *testing.T) {
-	for _, c := range []struct {
-		path, accept, kind, nosniff string
-	}{
-		{"/nothing", htmlType, htmlType, "nosniff"},
-		{"/nothing", "*/*", jsonType, ""},
-		{"/api/nothing", htmlType, jsonType, ""},
-		{"/billing/sandbox", "*/*", jsonType, "nosniff"},
-	} {
-		h := newEdge(t).send(t, http.MethodGet, c.path, "", "Accept", c.accept).Header()
-		require.Equal(t, c.kind, h.Get("Content-Type"), c)
-		require.Equal(t, c.nosniff, h.Get("X-Content-Type-Options"), c)
 	}
 }
 
@@ -177,14 +157,6 @@ func TestCompression(t *testing.T) {
 		"without Accept-Encoding")
 	require.Equal(t, http.StatusNotFound, newEdge(t).send(t, http.MethodHead, "/nothing", "", "Accept-Encoding",
 		"gzip").Code)
-}
-
-func TestStrictTransportSecurityNeedsHTTPS(t *testing.T) {
-	e := newEdge(t)
-	require.Empty(t, e.send(t, http.MethodGet, "/docs", "").Header().Get("Strict-Transport-Security"))
-	e = newEdge(t)
-	e.HTTPS = true
-	require.Equal(t, "max-age=31536000", e.send(t, http.MethodGet, "/docs", "").Header().Get("Strict-Transport-Security"))
 }
 
 func TestOutcomeOfARequestIsCounted(t *testing.T) {
