@@ -48,6 +48,7 @@ func TestRequestsThatNeedNoKey(t *testing.T) {
 		{method: "PURGE", path: "/records/a", status: 405, has: has{"Allow": readMethods}},
 		{method: "PURGE", path: "/mcp", status: 405, has: has{"Allow": http.MethodPost}},
 		{method: "PURGE", path: "/nothing", status: 404, has: has{"Allow": ""}},
+		{method: "PURGE", path: "/account", status: 200, has: has{"Allow": ""}, text: "received"}, // up to authquota
 		{method: "GET", path: "/api/jobs", status: 401, has: has{"Www-Authenticate": "Bearer"}, text: "missing_api_key"},
 		{method: "HEAD", path: "/api/v1/opportunities?country=zzz", status: 401, has: has{"Www-Authenticate": "Bearer"}},
 		{method: "GET", path: "/nothing", status: 404, text: "nothing at this address"},
@@ -77,6 +78,7 @@ func TestRequestsThatNeedNoKey(t *testing.T) {
 	} {
 		e := newEdge(t)
 		e.HTTPS, e.Billing = true, replies(t, http.StatusOK, "received")
+		e.Account = e.Billing
 		w := e.send(t, c.method, c.path, c.body, c.headers...)
 		require.Equal(t, c.status, w.Code, "%s %s: %s", c.method, c.path, w.Body)
 		for name, value := range c.has {
