@@ -18,7 +18,6 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/telemetry"
-	"opportunity.internal/services/history/internal/event"
 	"opportunity.internal/services/history/internal/store"
 )
 
@@ -197,7 +196,7 @@ func TestHistoryOfPrivateAndUnknownListings(t *testing.T) {
 		page, published, err := s.History(t.Context(), "quiet", 0, 10)
 		require.NoError(t, err)
 		require.True(t, published)
-		require.Equal(t, event.Page{Events: []api.VerificationEvent{}}, page)
+		require.Equal(t, store.Page{Events: []api.VerificationEvent{}}, page)
 	})
 }
 
