@@ -84,8 +84,8 @@ func outcomes(report api.UsageReport) []api.CallOutcome {
 	})
 }
 
-// usageChart returns the chart of a report with a series for each name. count returns the calls of a
-// series in an entry. Other days are ignored.
+// usageChart returns the chart of a report with a series for each name. count returns the calls of
+// a series in an entry. Other days are ignored.
 func usageChart[N ~string](
 	id string, days []string, names []N, report api.UsageReport, count func(u api.TierUsage, name N) int,
 ) chart {

@@ -131,8 +131,8 @@ func (s *Store) Opinion(ctx context.Context, recordedID string) (*api.SecondOpin
 	return &o, nil
 }
 
-// secondOpinion appends the review as a second opinion with the sequence next, unless it agrees with
-// the first review or was given before.
+// secondOpinion appends the review as a second opinion with the sequence next, unless it agrees
+// with the first review or was given before.
 func secondOpinion(tx *gorm.DB, now time.Time, p Proposal, next int64) (done Reviewed, err error) {
 	row, repeated, err := findOpinion(tx, p.SecondOpinionOf, p.Actor, p.Line.Event.Slug, p.Sent)
 	if err != nil {
