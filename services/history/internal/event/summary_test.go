@@ -289,17 +289,14 @@ var history = rapid.Map(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) api.Recorde
 	return events
 })
 
-// undoing returns a history in which some events undo earlier ones or unknown ones, and its events
-// that are in effect.
+// undoing returns a history in which some events undo earlier ones, and its events that are in
+// effect.
 func undoing(t *rapid.T) (events, effective []api.RecordedEvent) {
 	events = history.Draw(t, "events")
 	undone := map[string]bool{}
 	for i := range events {
 		if e := &events[i]; i > 0 && e.CheckType == api.FactualReview && rapid.Bool().Draw(t, "undoes") {
-			e.Evidence = &api.Evidence{Undoes: "unknown"}
-			if target := rapid.IntRange(-1, i-1).Draw(t, "target"); target >= 0 {
-				e.Evidence.Undoes = events[target].ID
-			}
+			e.Evidence = &api.Evidence{Undoes: events[rapid.IntRange(0, i-1).Draw(t, "target")].ID}
 		}
 	}
 	for _, e := range slices.Backward(events) { // what undoes an event comes after it
@@ -323,6 +320,27 @@ func TestUndoneReviewsHaveNoEffect(t *testing.T) {
 			t.Fatal(diff)
 		}
 	})
+}
+
+// TestUndo has the ids of reviews, some of which undo another one, and those that are in effect.
+func TestUndo(t *testing.T) {
+	for reviews, want := range map[string]string{
+		"a b c>b": "a", "a b c>b d>c": "a b", "a b c>b d>c e>d": "a", "a b c>b d>b e>d": "a", "a b>unknown": "a",
+	} {
+		var events []api.RecordedEvent
+		for word := range strings.FieldsSeq(reviews) {
+			e := verified(0)
+			var undone string
+			e.ID, undone, _ = strings.Cut(word, ">")
+			e.Evidence = &api.Evidence{Undoes: undone}
+			events = append(events, e)
+		}
+		var got []string
+		for _, e := range event.InEffect(events) {
+			got = append(got, e.ID)
+		}
+		require.Equal(t, want, strings.Join(got, " "), reviews)
+	}
 }
 
 func TestClosed(t *testing.T) {

@@ -101,6 +101,7 @@ func TestConcurrentAppendsKeepOrder(t *testing.T) {
 			page, err := s.Summaries(t.Context(), after, 3)
 			require.NoError(t, err)
 			for _, sum := range apitest.Decoded(page) {
+				require.Greater(t, sum.Sequence, after)
 				followed[sum.Slug], after = sum, sum.Sequence
 			}
 			if finished && len(page) == 0 {
