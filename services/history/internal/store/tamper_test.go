@@ -184,6 +184,7 @@ func TestEveryTamperingIsReported(t *testing.T) {
 	}{
 		{"note", set("note = 'x'"), nil, edited},
 		{"facts removed", set("facts = NULL"), nil, edited},
+		{"facts not JSON", set("facts = '{'"), nil, edited},
 		{"facts changed", set("facts = replace(facts, 'true', 'false')"), nil, edited},
 		{"sources removed", set("source_urls = '[]'"), nil, edited},
 		{"time of the check", set("checked_at = checked_at + 1"), nil, edited},
@@ -195,6 +196,7 @@ func TestEveryTamperingIsReported(t *testing.T) {
 		{"time of recording", set("recorded_at = recorded_at + 1"), nil, edited},
 		{"evidence", set(`evidence = replace(evidence, '"salt":"', '"gone":["https://x.example"],"salt":"')`), nil,
 			edited},
+		{"evidence removed", set("evidence = ''"), nil, edited},
 		{"moved to another listing", set("slug = 'a'"), nil, brief{verify.Event, 8, "a"}},
 		{"note, with its hash", nil, func(t *testing.T, s testStore) { s.rewrite(t, 8) }, edited},
 		{"first event", nil, func(t *testing.T, s testStore) { s.rewrite(t, 1) }, brief{verify.Event, 1, "a"}},
