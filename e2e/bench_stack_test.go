@@ -45,8 +45,7 @@ func newBenchmark(b *testing.B, n int) *benchmark {
 	_, port, _ := strings.Cut(redis, ":")
 	server := start(b, nil, "redis-server", "--bind", "127.0.0.1", "--port", port, "--save", "")
 	listens(b, redis)
-	caller, err := json.Marshal(api.Caller{Tier: api.Commercial, PageSize: 100, History: true})
-	require.NoError(b, err)
+	caller := storetest.Must(json.Marshal(api.Caller{Tier: api.Commercial, PageSize: 100, History: true}))(b)
 	s := &benchmark{
 		B: b, server: server,
 		stack: newStackOn(b, parts{gateways: 1, direct: true, redis: "redis://" + redis},
@@ -131,8 +130,7 @@ func (s *benchmark) encoded() float64 { return s.metric("catalog", "catalog_snap
 // cpu returns the CPU time in seconds of a process and of its children, such as the workers of
 // nginx. Its resolution is 10 ms.
 func cpu(b *testing.B, pid int) (sum float64) {
-	all, err := procfs.AllProcs()
-	require.NoError(b, err)
+	all := storetest.Must(procfs.AllProcs())(b)
 	for _, each := range all {
 		stat, err := each.Stat()
 		if err != nil || stat.PID != pid && stat.PPID != pid {
@@ -160,10 +158,8 @@ func (s *benchmark) memory(service string) float64 {
 
 // peak returns the highest resident memory of a service so far in MiB.
 func (s *benchmark) peak(service string) float64 {
-	proc, err := procfs.NewProc(s.process(s, service).cmd.Process.Pid)
-	require.NoError(s, err)
-	status, err := proc.NewStatus()
-	require.NoError(s, err)
+	proc := storetest.Must(procfs.NewProc(s.process(s, service).cmd.Process.Pid))(s)
+	status := storetest.Must(proc.NewStatus())(s)
 	return float64(status.VmHWM) / mib
 }
 

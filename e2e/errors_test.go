@@ -11,6 +11,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/storetest"
 )
 
 // elsewhere lists the codes that this test cannot cause, with the tests that do.
@@ -66,8 +67,7 @@ func TestErrors(t *testing.T) {
 		}
 		a := do(t, d.url, c.call)
 		require.Equal(t, string(c.code), a.code(), "%s: %s", name, a.body)
-		e, err := strict[api.Error](a.body)
-		require.NoError(t, err)
+		e := storetest.Must(strict[api.Error](a.body))(t)
 		require.Contains(t, e.Error.Message, c.names, name)
 		require.Equal(t, d.url+"/docs/errors#"+string(c.code), e.Documentation)
 		seen[c.code] = true

@@ -22,6 +22,7 @@ import (
 	"opportunity.internal/pkg/apidoc"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/storetest"
 )
 
 // TestExamplesAreLive compares every example that consumers read, in the served openapi.yaml and on
@@ -156,8 +157,7 @@ func (e *examples) response(name, key string) {
 	response := e.doc.Components.Responses[name].Value
 	at := fmt.Sprintf("openapi.yaml, components.responses.%s, example %s", name, key)
 	example := response.Content["application/json"].Examples[key].Value
-	shown, err := json.Marshal(example.Value)
-	require.NoError(e.t, err)
+	shown := storetest.Must(json.Marshal(example.Value))(e.t)
 	if failure := inCode[example.Summary]; failure != nil {
 		live, err := json.Marshal(api.Error{
 			Error:         api.ErrorDetail{Code: string(failure.Code), Message: failure.Message},
@@ -191,8 +191,7 @@ func (e *examples) headerLimit() {
 	page := string(get(e.t, e.url, "", "/docs/requests").body)
 	stated := regexp.MustCompile(`header section of up to (\d+) KiB is accepted`).FindStringSubmatch(page)
 	require.NotNil(e.t, stated)
-	most, err := strconv.Atoi(stated[1])
-	require.NoError(e.t, err)
+	most := storetest.Must(strconv.Atoi(stated[1]))(e.t)
 	const others = 512 // bytes for the headers that the client adds
 	for size, status := range map[int]int{most<<10 - others: http.StatusOK,
 		most << 11: http.StatusRequestHeaderFieldsTooLarge} {
@@ -365,8 +364,7 @@ var comments = regexp.MustCompile(`(?m)^ *// .*\n`)
 
 // reference runs the programs on the page of an operation. Other pages of the reference have none.
 func (e *examples) reference(id, page string) {
-	doc, err := apidoc.Published()
-	require.NoError(e.t, err)
+	doc := storetest.Must(apidoc.Published())(e.t)
 	if o, found := doc.Operation(id); found {
 		for _, p := range e.sameOutput(o.ExampleCall()) {
 			require.Contains(e.t, page, p.Code, id)
@@ -376,8 +374,7 @@ func (e *examples) reference(id, page string) {
 
 // filters runs programs with a filter of each type.
 func (e *examples) filters() {
-	doc, err := apidoc.Published()
-	require.NoError(e.t, err)
+	doc := storetest.Must(apidoc.Published())(e.t)
 	list, _ := doc.Operation("listOpportunities")
 	e.sameOutput(apidoc.Call{Operation: list, Values: map[string]string{
 		"country": "CA", "degree_required": "false", "verified": "true", "checked_after": "2020-01-01", "page": "1",
@@ -390,8 +387,7 @@ func (e *examples) filters() {
 
 // sameOutput runs a call as a program in each language. All SDKs must print the same.
 func (e *examples) sameOutput(c apidoc.Call) []apidoc.Program {
-	programs, err := c.Programs()
-	require.NoError(e.t, err)
+	programs := storetest.Must(c.Programs())(e.t)
 	require.Len(e.t, programs, 4, "curl and the SDKs")
 	require.Contains(e.t, e.shell(programs[0].Code), `"meta":`)
 	var printed []string
@@ -415,8 +411,7 @@ func (e *examples) program(path, language string) string {
 
 // shell runs a block of commands, which must succeed, and returns what they print.
 func (e *examples) shell(commands string) string {
-	built, err := goSamples() // with the command of the SDKs
-	require.NoError(e.t, err)
+	built := storetest.Must(goSamples())(e.t) // with the command of the SDKs
 	path := "PATH=" + built + ":" + filepath.Dir(program(e.t, "opportunity")) + ":" + os.Getenv("PATH")
 	return command(e.t, e.t.TempDir(), append(sdkSettings(e.url, e.keys[api.Developer]), path),
 		"bash", "-euo", "pipefail", "-c", commands)

@@ -13,6 +13,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/storetest"
 )
 
 // TestFaultsAuthquota makes authquota slow when all keys are due for a refresh, and unavailable at
@@ -100,8 +101,7 @@ func (s *stack) refreshes(t testing.TB) (all []int) {
 	for _, operations := range s.operations[len(s.operations)-gateways:] {
 		sum := 0
 		for _, found := range refreshCount.FindAllStringSubmatch(string(get(t, operations, "", "/metrics").body), -1) {
-			n, err := strconv.Atoi(found[1])
-			require.NoError(t, err)
+			n := storetest.Must(strconv.Atoi(found[1]))(t)
 			sum += n
 		}
 		all = append(all, sum)

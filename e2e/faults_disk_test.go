@@ -38,8 +38,7 @@ type disk struct {
 // newDisk creates a disk that ends with the test.
 func newDisk(t testing.TB, megabytes int) *disk {
 	t.Helper()
-	at, err := os.MkdirTemp("", "disk") // other users may not enter the folder of the test
-	require.NoError(t, err)
+	at := storetest.Must(os.MkdirTemp("", "disk"))(t) // other users may not enter the folder of the test
 	t.Cleanup(func() { _ = os.Remove(at) })
 	rights, args := []string{},
 		[]string{"--mount", "sh", "-c", `mount -t tmpfs -o size="$1" tmpfs "$2" && echo mounted && exec cat`, "sh",
@@ -47,11 +46,9 @@ func newDisk(t testing.TB, megabytes int) *disk {
 	if os.Geteuid() != 0 {
 		rights, args = []string{"--user", "--preserve-credentials"}, append([]string{"--map-root-user"}, args...)
 	}
-	holder := exec.Command("unshare", args...) //nolint:noctx // ended by the test
-	in, err := holder.StdinPipe()              // its end stops the process
-	require.NoError(t, err)
-	out, err := holder.StdoutPipe()
-	require.NoError(t, err)
+	holder := exec.Command("unshare", args...)  //nolint:noctx // ended by the test
+	in := storetest.Must(holder.StdinPipe())(t) // its end stops the process
+	out := storetest.Must(holder.StdoutPipe())(t)
 	holder.Stderr = os.Stderr
 	require.NoError(t, holder.Start())
 	t.Cleanup(func() {
@@ -68,8 +65,7 @@ func newDisk(t testing.TB, megabytes int) *disk {
 // fill writes a file until the disk is full.
 func (d *disk) fill() {
 	d.t.Helper()
-	f, err := os.Create(d.ballast())
-	require.NoError(d.t, err)
+	f := storetest.Must(os.Create(d.ballast()))(d.t)
 	defer f.Close()
 	for block := make([]byte, 64<<10); ; {
 		_, err := f.Write(block)
@@ -186,8 +182,7 @@ type postgresOn struct {
 
 func newPostgresOn(t testing.TB, d *disk) *postgresOn {
 	t.Helper()
-	found, err := filepath.Glob("/usr/lib/postgresql/*/bin")
-	require.NoError(t, err)
+	found := storetest.Must(filepath.Glob("/usr/lib/postgresql/*/bin"))(t)
 	require.NotEmpty(t, found, "no Postgres: run tests with scripts/with-stores, which installs it")
 	_, port, err := net.SplitHostPort(storetest.FreeAddress(t))
 	require.NoError(t, err)
@@ -266,8 +261,7 @@ func (p *postgresOn) database() string {
 // The slot keeps Postgres from reusing old parts.
 func (p *postgresOn) logFiller() func() {
 	p.t.Helper()
-	db, err := sql.Open("pgx", p.url)
-	require.NoError(p.t, err)
+	db := storetest.Must(sql.Open("pgx", p.url))(p.t)
 	require.NoError(p.t, db.PingContext(p.t.Context()))
 	return func() {
 		p.t.Helper()

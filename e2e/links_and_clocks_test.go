@@ -82,10 +82,9 @@ func (s *stack) moveRedisClock(t testing.TB, by time.Duration) {
 // length and is never empty.
 func setClock(t testing.TB, file string, by time.Duration) {
 	t.Helper()
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o600)
-	require.NoError(t, err)
+	f := storetest.Must(os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o600))(t)
 	defer f.Close()
-	_, err = fmt.Fprintf(f, "%011d", int(by.Seconds()))
+	_, err := fmt.Fprintf(f, "%011d", int(by.Seconds()))
 	require.NoError(t, err)
 }
 
@@ -119,8 +118,7 @@ func (s *stack) program(t testing.TB, name string) string {
 	if name != "gateway" || s.clocks == nil {
 		return program(t, name)
 	}
-	path, err := clockGateway()
-	require.NoError(t, err)
+	path := storetest.Must(clockGateway())(t)
 	return path
 }
 

@@ -153,8 +153,7 @@ func (a *assembly) startRedis() {
 	a.t.Helper()
 	a.clock = filepath.Join(a.t.TempDir(), "clock")
 	setClock(a.t, a.clock, a.at.ahead)
-	library, err := clockLibrary()
-	require.NoError(a.t, err)
+	library := storetest.Must(clockLibrary())(a.t)
 	environment := []string{"LD_PRELOAD=" + library, "CLOCK_OFFSET_FILE=" + a.clock}
 	if a.at.redisDir == "" {
 		a.redis = redistest.Start(a.t, environment...)
@@ -297,16 +296,14 @@ func (s *stack) link(from, to string) *link { return s.links[[2]string{from, to}
 
 func hostOf(t testing.TB, address string) string {
 	t.Helper()
-	u, err := url.Parse(address)
-	require.NoError(t, err)
+	u := storetest.Must(url.Parse(address))(t)
 	return u.Host
 }
 
 // through returns the URL of a database through a link.
 func through(t testing.TB, l *link, database string) string {
 	t.Helper()
-	u, err := url.Parse(database)
-	require.NoError(t, err)
+	u := storetest.Must(url.Parse(database))(t)
 	u.Host = l.address()
 	return u.String()
 }
@@ -325,8 +322,7 @@ func (s *stack) fill(t testing.TB) {
 // query returns the text that a query of one row returns.
 func (s *stack) query(t testing.TB, service, query string) (text string) {
 	t.Helper()
-	db, err := sql.Open("pgx", s.databases[service])
-	require.NoError(t, err)
+	db := storetest.Must(sql.Open("pgx", s.databases[service]))(t)
 	defer db.Close()
 	require.NoError(t, db.QueryRowContext(t.Context(), query).Scan(&text))
 	return text

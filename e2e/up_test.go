@@ -82,8 +82,7 @@ type issued struct {
 // `"expiresIn":"1s"`.
 func (d deployment) issue(t testing.TB, tier api.Tier, more ...string) issued {
 	t.Helper()
-	key, err := d.tryIssue(t, tier, t.Name(), more...)
-	require.NoError(t, err)
+	key := storetest.Must(d.tryIssue(t, tier, t.Name(), more...))(t)
 	require.Equal(t, tier, key.Tier)
 	return key
 }
@@ -184,8 +183,7 @@ func sample(t *testing.T) deployment {
 			})
 			return
 		}
-		dir, err := os.MkdirTemp("", "opportunity-e2e-data")
-		require.NoError(t, err)
+		dir := storetest.Must(os.MkdirTemp("", "opportunity-e2e-data"))(t)
 		life := &lifetime{T: t}
 		closeShared = func() { life.end(); _ = os.RemoveAll(dir) }
 		sharedUp = up(life, filepath.Join(dir, "data")).deployment
