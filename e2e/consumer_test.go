@@ -287,16 +287,14 @@ func (a response) code() string {
 // remaining returns the remaining daily quota from the response header.
 func (a response) remaining(t testing.TB) int {
 	t.Helper()
-	n := storetest.Must(strconv.Atoi(a.Header.Get("X-RateLimit-Remaining")))(t)
-	return n
+	return storetest.Must(strconv.Atoi(a.Header.Get("X-RateLimit-Remaining")))(t)
 }
 
 // decode returns the body of a successful response.
 func decode[T any](t testing.TB, a response) T {
 	t.Helper()
 	require.Equal(t, http.StatusOK, a.StatusCode, "%.1000s", a.body)
-	out := storetest.Must(strict[T](a.body))(t)
-	return out
+	return storetest.Must(strict[T](a.body))(t)
 }
 
 // list returns all records of a list.

@@ -118,8 +118,7 @@ func (s *stack) program(t testing.TB, name string) string {
 	if name != "gateway" || s.clocks == nil {
 		return program(t, name)
 	}
-	path := storetest.Must(clockGateway())(t)
-	return path
+	return storetest.Must(clockGateway())(t)
 }
 
 // clockSettings returns the settings of the clock of a gateway.

@@ -42,9 +42,7 @@ CREATE TABLE things (id text PRIMARY KEY, sequence bigint NOT NULL);`)},
 
 func start(t *testing.T) *telemetry.Telemetry {
 	t.Helper()
-	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
-	require.NoError(t, err)
-	return tel
+	return storetest.Must(telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard}))(t)
 }
 
 func migrate(t *testing.T, cfg database.Config) {
@@ -55,8 +53,7 @@ func migrate(t *testing.T, cfg database.Config) {
 
 func open(t *testing.T, url string) *database.DB {
 	t.Helper()
-	db, err := database.Open(database.Config{URL: url, MaxConnections: 8}, start(t))
-	require.NoError(t, err)
+	db := storetest.Must(database.Open(database.Config{URL: url, MaxConnections: 8}, start(t)))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -285,8 +282,7 @@ func TestReadOnlyAccessChangesNothing(t *testing.T) {
 	require.NoError(t, served.Exec("INSERT INTO things VALUES ('a', 1)").Error)
 
 	cfg.Access = database.ReadOnly
-	db, err := database.Open(cfg, tel)
-	require.NoError(t, err)
+	db := storetest.Must(database.Open(cfg, tel))(t)
 	defer db.Close()
 	var n int
 	require.NoError(t, db.Raw("SELECT count(*) FROM things").Scan(&n).Error)
@@ -295,8 +291,7 @@ func TestReadOnlyAccessChangesNothing(t *testing.T) {
 }
 
 func TestIndexesArePreferredUntilTheTransactionEnds(t *testing.T) {
-	db, err := database.Open(database.Config{URL: storetest.Postgres(t), MaxConnections: 1}, start(t))
-	require.NoError(t, err)
+	db := storetest.Must(database.Open(database.Config{URL: storetest.Postgres(t), MaxConnections: 1}, start(t)))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	require.NoError(t, db.Exec("CREATE TABLE things AS SELECT 'one' AS id").Error)
 	require.NoError(t, db.Exec("CREATE INDEX things_id ON things (id)").Error)
@@ -318,8 +313,7 @@ func TestProbeFindsADatabaseThatAcceptsNoWrites(t *testing.T) {
 	storetest.OnBothDatabases(t, func(t *testing.T, url string) {
 		migrate(t, database.Config{URL: url})
 		tel := start(t)
-		db, err := database.Open(database.Config{URL: url, MaxConnections: 1}, tel)
-		require.NoError(t, err)
+		db := storetest.Must(database.Open(database.Config{URL: url, MaxConnections: 1}, tel))(t)
 		require.NoError(t, db.Probe(t.Context()))
 		require.Error(t, db.Exec("SELECT nonsense FROM nowhere").Error)
 		require.NoError(t, db.Probe(t.Context()), "an invalid statement is no such failure")
@@ -341,8 +335,7 @@ func TestProbeFindsADatabaseThatAcceptsNoWrites(t *testing.T) {
 
 func metric(t *testing.T, tel *telemetry.Telemetry, name string) float64 {
 	t.Helper()
-	families, err := tel.Registry.Gather()
-	require.NoError(t, err)
+	families := storetest.Must(tel.Registry.Gather())(t)
 	for _, f := range families {
 		if f.GetName() == name {
 			return f.Metric[0].GetCounter().GetValue()

@@ -21,22 +21,19 @@ var quiet = slog.New(slog.DiscardHandler)
 
 func listen(t *testing.T) (net.Listener, string) {
 	t.Helper()
-	ports, err := server.Open(t.Context(), []server.Port{{Address: "127.0.0.1:0"}})
-	require.NoError(t, err)
+	ports := storetest.Must(server.Open(t.Context(), []server.Port{{Address: "127.0.0.1:0"}}))(t)
 	return ports[0].Listener, "http://" + ports[0].Listener.Addr().String()
 }
 
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	require.NoError(t, err)
+	req := storetest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return 0, err.Error()
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	body := storetest.Must(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, string(body)
 }
 
@@ -82,10 +79,8 @@ func TestStoppingServerClosesConnections(t *testing.T) {
 	group.HTTP("test", ln,
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	ends := func() (status int, last bool) {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-		require.NoError(t, err)
-		resp, err := http.DefaultClient.Do(req)
-		require.NoError(t, err)
+		req := storetest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
+		resp := storetest.Must(http.DefaultClient.Do(req))(t)
 		defer resp.Body.Close()
 		return resp.StatusCode, resp.Close
 	}
@@ -122,8 +117,7 @@ func TestMisbehavingClientLosesOnlyItsConnection(t *testing.T) {
 		"a long header":  "GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + strings.Repeat("a", 64<<10) + "\r\n\r\n",
 		"a long address": "GET /" + strings.Repeat("a", 64<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n",
 	} {
-		conn, err := net.Dial("tcp", ln.Addr().String()) //nolint:noctx // loopback
-		require.NoError(t, err)
+		conn := storetest.Must(net.Dial("tcp", ln.Addr().String()))(t) //nolint:noctx // loopback
 		_, _ = io.WriteString(conn, sent)
 		response, _ := io.ReadAll(conn) // until the server closes it
 		require.True(t, len(response) == 0 || strings.HasPrefix(string(response), "HTTP/1.1 4"), "%s: %s", name, response)
@@ -200,9 +194,8 @@ func TestConnectionClosesAfterARequestWithTwoLengths(t *testing.T) {
 		"length":  {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n0", false},
 		"no body": {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", false},
 	} {
-		conn, err := net.Dial("tcp", ln.Addr().String())
-		require.NoError(t, err)
-		_, err = io.WriteString(conn, c.request+next+"GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+		conn := storetest.Must(net.Dial("tcp", ln.Addr().String()))(t)
+		_, err := io.WriteString(conn, c.request+next+"GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 		require.NoError(t, err)
 		replies, err := io.ReadAll(conn)
 		if !c.closed {

@@ -149,10 +149,9 @@ func TestServiceWithPowerfulDatabaseRoleIsNotReady(t *testing.T) {
 
 	asOwner := cfg
 	asOwner.Database.URL, asOwner.Database.ServingRole = owner, role
-	admin, err := sql.Open("pgx", owner)
-	require.NoError(t, err)
+	admin := storetest.Must(sql.Open("pgx", owner))(t)
 	defer admin.Close()
-	_, err = admin.ExecContext(t.Context(), "ALTER DEFAULT PRIVILEGES GRANT UPDATE ON TABLES TO PUBLIC")
+	_, err := admin.ExecContext(t.Context(), "ALTER DEFAULT PRIVILEGES GRANT UPDATE ON TABLES TO PUBLIC")
 	require.NoError(t, err)
 	require.NoError(t, definition.Migrate(t.Context(), asOwner))
 	const fault = "role %[1]s can UPDATE append-only table public.things: run REVOKE UPDATE ON public.things FROM " +

@@ -9,16 +9,15 @@ import (
 	"go.uber.org/goleak"
 
 	"opportunity.internal/pkg/redisdb/embedded"
+	"opportunity.internal/pkg/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func start(t *testing.T) *redis.Client {
 	t.Helper()
-	server, err := embedded.Start("127.0.0.1:0")
-	require.NoError(t, err)
-	options, err := redis.ParseURL(server.URL())
-	require.NoError(t, err)
+	server := storetest.Must(embedded.Start("127.0.0.1:0"))(t)
+	options := storetest.Must(redis.ParseURL(server.URL()))(t)
 	client := redis.NewClient(options)
 	t.Cleanup(func() { _ = client.Close(); server.Close() })
 	return client
@@ -52,24 +51,21 @@ func TestScriptsSeeTheWallClock(t *testing.T) {
 }
 
 func TestAddressInUse(t *testing.T) {
-	server, err := embedded.Start("127.0.0.1:0")
-	require.NoError(t, err)
+	server := storetest.Must(embedded.Start("127.0.0.1:0"))(t)
 	defer server.Close()
-	_, err = embedded.Start(server.URL()[len("redis://"):])
+	_, err := embedded.Start(server.URL()[len("redis://"):])
 	require.ErrorContains(t, err, "embedded redis")
 }
 
 func TestPasswordIsRequired(t *testing.T) {
-	server, err := embedded.Start("127.0.0.1:0")
-	require.NoError(t, err)
+	server := storetest.Must(embedded.Start("127.0.0.1:0"))(t)
 	defer server.Close()
 	without := redis.NewClient(&redis.Options{Addr: server.URL()[len("redis://"):]})
 	defer without.Close()
 	require.NoError(t, without.Ping(t.Context()).Err())
 
 	server.RequirePassword("a secret: with / signs")
-	with, err := redis.ParseURL(server.URL())
-	require.NoError(t, err)
+	with := storetest.Must(redis.ParseURL(server.URL()))(t)
 	client := redis.NewClient(with)
 	defer client.Close()
 	require.NoError(t, client.Set(t.Context(), "k", "v", 0).Err())

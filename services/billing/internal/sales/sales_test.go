@@ -53,8 +53,7 @@ func onBothDatabases(t *testing.T, test func(t *testing.T, s *testSales)) {
 
 func (s *testSales) checkout(t *testing.T) string {
 	t.Helper()
-	page := storetest.Must(s.Checkout(t.Context(), request))(t)
-	return page
+	return storetest.Must(s.Checkout(t.Context(), request))(t)
 }
 
 // deliver handles webhook events.
@@ -76,8 +75,7 @@ func (s *testSales) buy() (id string) {
 
 func (s *testSales) account() subscription.Account {
 	s.t.Helper()
-	account := storetest.Must(s.Store.Account(s.t.Context(), "acc_1"))(s.t)
-	return account
+	return storetest.Must(s.Store.Account(s.t.Context(), "acc_1"))(s.t)
 }
 
 func (s *testSales) pay(t *testing.T, page string) error {

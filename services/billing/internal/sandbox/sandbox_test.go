@@ -244,8 +244,7 @@ func TestReturnURLMustBeBelowPublicURL(t *testing.T) {
 func TestSessionsAreBoundToCustomerAndKind(t *testing.T) {
 	d := newSandbox(t, schema.SQLite(t))
 	portal, bought := d.buy()
-	other, err := d.Customer(t.Context(), "acc_2", "", "att_2")
-	require.NoError(t, err)
+	other := storetest.Must(d.Customer(t.Context(), "acc_2", "", "att_2"))(t)
 	_, asCheckout := d.Session(t.Context(), sandbox.Checkout, portal)
 	for _, err := range []error{
 		d.Perform(t.Context(), d.portal(other), bought.ID, sandbox.Cancel), asCheckout,
@@ -254,7 +253,7 @@ func TestSessionsAreBoundToCustomerAndKind(t *testing.T) {
 		require.Equal(t, problem.NotFound, problem.Of(err).Code)
 	}
 	require.False(t, d.onlySubscription().CancelAtPeriodEnd)
-	_, err = d.Portal(t.Context(), "cus_none", public+"/account/plan")
+	_, err := d.Portal(t.Context(), "cus_none", public+"/account/plan")
 	require.ErrorIs(t, err, subscription.ErrNoCustomer)
 	require.ErrorIs(t, storetest.Err(d.Subscription(t.Context(), "sub_none")), subscription.ErrNotFound)
 }
