@@ -53,7 +53,18 @@ func migrate(t *testing.T, cfg database.Config) {
 
 func open(t *testing.T, url string) *database.DB {
 	t.Helper()
-	db := storetest.Must(database.Open(database.Config{URL: url, MaxConnections: 8}, start(t)))(t)
+	return openAs(t, database.Config{URL: url, MaxConnections: 8}, start(t))
+}
+
+// single opens a database with one connection.
+func single(t *testing.T, url string) *database.DB {
+	t.Helper()
+	return openAs(t, database.Config{URL: url, MaxConnections: 1}, start(t))
+}
+
+func openAs(t *testing.T, cfg database.Config, tel *telemetry.Telemetry) *database.DB {
+	t.Helper()
+	db := storetest.Must(database.Open(cfg, tel))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -282,8 +293,7 @@ func TestReadOnlyAccessChangesNothing(t *testing.T) {
 	require.NoError(t, served.Exec("INSERT INTO things VALUES ('a', 1)").Error)
 
 	cfg.Access = database.ReadOnly
-	db := storetest.Must(database.Open(cfg, tel))(t)
-	defer db.Close()
+	db := openAs(t, cfg, tel)
 	var n int
 	require.NoError(t, db.Raw("SELECT count(*) FROM things").Scan(&n).Error)
 	require.Equal(t, 1, n, "must see the row that another connection just wrote")
@@ -291,8 +301,7 @@ func TestReadOnlyAccessChangesNothing(t *testing.T) {
 }
 
 func TestIndexesArePreferredUntilTheTransactionEnds(t *testing.T) {
-	db := storetest.Must(database.Open(database.Config{URL: storetest.Postgres(t), MaxConnections: 1}, start(t)))(t)
-	t.Cleanup(func() { _ = db.Close() })
+	db := single(t, storetest.Postgres(t))
 	require.NoError(t, db.Exec("CREATE TABLE things AS SELECT 'one' AS id").Error)
 	require.NoError(t, db.Exec("CREATE INDEX things_id ON things (id)").Error)
 	plan := func(tx *gorm.DB) (first string) {
@@ -313,7 +322,7 @@ func TestProbeFindsADatabaseThatAcceptsNoWrites(t *testing.T) {
 	storetest.OnBothDatabases(t, func(t *testing.T, url string) {
 		migrate(t, database.Config{URL: url})
 		tel := start(t)
-		db := storetest.Must(database.Open(database.Config{URL: url, MaxConnections: 1}, tel))(t)
+		db := openAs(t, database.Config{URL: url, MaxConnections: 1}, tel)
 		require.NoError(t, db.Probe(t.Context()))
 		require.Error(t, db.Exec("SELECT nonsense FROM nowhere").Error)
 		require.NoError(t, db.Probe(t.Context()), "an invalid statement is no such failure")

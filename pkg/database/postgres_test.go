@@ -14,14 +14,6 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// single opens a database with one connection.
-func single(t *testing.T, url string) *database.DB {
-	t.Helper()
-	db := storetest.Must(database.Open(database.Config{URL: url, MaxConnections: 1}, start(t)))(t)
-	t.Cleanup(func() { _ = db.Close() })
-	return db
-}
-
 // setReadOnly makes new sessions of a database read-only, as those of a standby are, or writable
 // again.
 func setReadOnly(t *testing.T, address string, value string) {
