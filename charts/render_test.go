@@ -148,7 +148,6 @@ func read(t *testing.T, file string) string {
 // made caches the manifests of each case. Tests must not modify them.
 var made = map[string][]manifest{}
 
-// eachCase runs a test on the manifests of each case.
 func eachCase(t *testing.T, test func(t *testing.T, all []manifest)) {
 	t.Helper()
 	for name, given := range cases(t) {
@@ -199,7 +198,6 @@ func decode(t *testing.T, file, text string) manifest {
 	return m
 }
 
-// of returns the objects of one type.
 func of[T metav1.Object](all []manifest) []T {
 	var out []T
 	for _, m := range all {
@@ -210,7 +208,6 @@ func of[T metav1.Object](all []manifest) []T {
 	return out
 }
 
-// named returns the object of one type with that name.
 func named[T metav1.Object](t *testing.T, all []manifest, name string) T {
 	t.Helper()
 	i := slices.IndexFunc(of[T](all), func(o T) bool { return o.GetName() == name })
@@ -228,7 +225,6 @@ type pod struct {
 	environment map[string]string // of the container; variables from Secrets are empty
 }
 
-// pods returns the pod templates of all objects.
 func pods(all []manifest) (out []pod) {
 	for _, m := range all {
 		var template corev1.PodTemplateSpec
@@ -257,7 +253,6 @@ func pods(all []manifest) (out []pod) {
 	return out
 }
 
-// podOf returns the pod template of the object with that kind and name.
 func podOf(t *testing.T, all []manifest, owner string) pod {
 	t.Helper()
 	i := slices.IndexFunc(pods(all), func(p pod) bool { return p.owner == owner })

@@ -113,7 +113,6 @@ func TestPagesAreTheFiles(t *testing.T) {
 	require.Len(t, pages, len(docs.Pages), "duplicate slug")
 }
 
-// requireSection fails the test unless a page has the section of a link's anchor.
 func requireSection(t *testing.T, p page, anchor, from, link string) {
 	t.Helper()
 	_, found := p.sections[anchor]

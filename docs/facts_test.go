@@ -45,7 +45,6 @@ func openAPI(t *testing.T) (d struct {
 	return d
 }
 
-// allText returns the Markdown of all consumer pages.
 func allText() string {
 	var all strings.Builder
 	for _, p := range consumerPages() {
@@ -215,7 +214,6 @@ func TestAnchorsInCodeExist(t *testing.T) {
 	require.NotZero(t, found)
 }
 
-// operatorPages returns the Markdown of the pages for operators and developers, by file name.
 func operatorPages(t *testing.T) map[string]string {
 	t.Helper()
 	pages := map[string]string{}

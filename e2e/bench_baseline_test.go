@@ -78,7 +78,6 @@ func (s *benchmark) edge(perMinute int) edge {
 	}
 }
 
-// minimal starts the minimal gateway.
 func (s *benchmark) minimal(perMinute int) (*process, string) {
 	text := storetest.Must(json.Marshal(s.edge(perMinute)))(s)
 	return startBaseline(s.B, "gateway", "EDGE="+string(text))

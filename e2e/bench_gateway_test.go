@@ -94,7 +94,6 @@ func (s *benchmark) record(name string) side {
 	return callsAt(s.address(name), s.paying, []*process{s.process(s, name)}, benchRecord)
 }
 
-// other returns calls of a record at another gateway.
 func (s *benchmark) other(p *process, address string) side {
 	return callsAt(address, s.paying, []*process{p}, benchRecord)
 }

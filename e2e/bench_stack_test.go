@@ -38,7 +38,6 @@ type benchmark struct {
 	imported, appended time.Duration // what filling the stack took
 }
 
-// newBenchmark starts a stack with n reviewed records.
 func newBenchmark(b *testing.B, n int) *benchmark {
 	patience = 10 * time.Minute
 	redis := storetest.FreeAddress(b)
@@ -70,7 +69,6 @@ func newBenchmark(b *testing.B, n int) *benchmark {
 	return s
 }
 
-// address returns the host and port of a service.
 func (s *benchmark) address(service string) string {
 	if service == peer.Gateway {
 		return strings.TrimPrefix(s.url, "http://")
@@ -78,7 +76,6 @@ func (s *benchmark) address(service string) string {
 	return s.addresses[service]
 }
 
-// restarted restarts a service and returns the time until it is ready.
 func (s *benchmark) restarted(service string) time.Duration {
 	p := s.process(s, service)
 	p.interrupt(s)
@@ -163,7 +160,6 @@ func (s *benchmark) peak(service string) float64 {
 	return float64(status.VmHWM) / mib
 }
 
-// recordID returns the id of the i-th record.
 func recordID(i int) string { return fmt.Sprintf("platform-%07d", i) }
 
 const site = "https://platforms.example/"
@@ -204,7 +200,6 @@ func factsOf(i int) api.Facts {
 	return f
 }
 
-// reviewLine returns a verified review of the i-th listing as a line of a file of events.
 func reviewLine(i int, now time.Time) any {
 	return map[string]any{
 		"slug": recordID(i), "checkedAt": now.Add(-time.Duration(i+1) * time.Second).UTC().Truncate(time.Second),

@@ -130,7 +130,6 @@ func TestInTheBrowser(t *testing.T) {
 	}
 }
 
-// walk drives Chromium with a script of e2e/browser.
 func (u upProcess) walk(t *testing.T, script string, settings ...string) {
 	t.Helper()
 	chromium := os.Getenv("OPPORTUNITY_TEST_CHROMIUM")

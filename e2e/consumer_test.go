@@ -284,7 +284,6 @@ func (a response) code() string {
 	return e.Error.Code
 }
 
-// remaining returns the remaining daily quota from the response header.
 func (a response) remaining(t testing.TB) int {
 	t.Helper()
 	return storetest.Must(strconv.Atoi(a.Header.Get("X-RateLimit-Remaining")))(t)
@@ -297,7 +296,6 @@ func decode[T any](t testing.TB, a response) T {
 	return storetest.Must(strict[T](a.body))(t)
 }
 
-// list returns all records of a list.
 func list(t testing.TB, base, key, path string) []api.Opportunity {
 	t.Helper()
 	return walk[api.Opportunity](t, base, key, path)

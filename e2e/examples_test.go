@@ -117,7 +117,6 @@ func (e *examples) exhaust(c *call, tier api.Tier, code problem.Code) {
 	require.FailNow(e.t, "limit not reached", "%s", code)
 }
 
-// call makes the request of an example.
 func (e *examples) call(at, method, path, condition string) response {
 	e.t.Helper()
 	c := call{method: method, path: path, key: e.keys[api.Developer]}
@@ -131,7 +130,6 @@ func (e *examples) call(at, method, path, condition string) response {
 
 var request = regexp.MustCompile(`^([A-Z]+) (/\S*)(?: (.*))?$`)
 
-// description compares the examples in the served interface description.
 func (e *examples) description() {
 	var err error
 	e.doc, err = openapi3.NewLoader().LoadFromData(get(e.t, e.url, "", "/openapi.yaml").body)
@@ -200,7 +198,6 @@ func (e *examples) headerLimit() {
 	}
 }
 
-// parameters makes a call with each example of a parameter.
 func (e *examples) parameters() {
 	for _, p := range e.doc.Components.Parameters {
 		all := []any{p.Value.Example}
@@ -230,7 +227,6 @@ func (e *examples) parameters() {
 
 var menu = regexp.MustCompile(`<li><a href="(/docs[^"]*)"`)
 
-// pages returns the addresses of all pages.
 func (e *examples) pages() []string {
 	var all []string
 	for _, link := range menu.FindAllSubmatch(get(e.t, e.url, "", "/docs").body, -1) {
@@ -321,7 +317,6 @@ func (e *examples) page(path string) {
 	}
 }
 
-// query returns the rows of a statement on an export.
 func (e *examples) query(statement string) string {
 	return e.shell("opportunity-data export copy.db >&2; python3 - <<'EOF'\nimport sqlite3\n" +
 		"for row in sqlite3.connect('copy.db').execute(" + strconv.Quote(statement) + "): print(row)\nEOF\n")
@@ -372,7 +367,6 @@ func (e *examples) reference(id, page string) {
 	}
 }
 
-// filters runs programs with a filter of each type.
 func (e *examples) filters() {
 	doc := storetest.Must(apidoc.Published())(e.t)
 	list, _ := doc.Operation("listOpportunities")

@@ -81,7 +81,6 @@ func (s *stack) slowAuthquota(t *testing.T, readers []caller) {
 		during.Round(100*time.Microsecond))
 }
 
-// p99 returns the 99th percentile of the durations of the calls that were sent between two times.
 func p99(calls []sent, from, to time.Time) time.Duration {
 	var all []time.Duration
 	for _, c := range calls {
@@ -95,7 +94,6 @@ func p99(calls []sent, from, to time.Time) time.Duration {
 
 var refreshCount = regexp.MustCompile(`(?m)^gateway_key_lookups_total\{[^}]*reason="refresh"[^}]*\} (\d+)$`)
 
-// refreshes returns the number of keys that each gateway has tried to refresh.
 func (s *stack) refreshes(t testing.TB) (all []int) {
 	t.Helper()
 	for _, operations := range s.operations[len(s.operations)-gateways:] {

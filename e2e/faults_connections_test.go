@@ -52,7 +52,6 @@ var partitions = []partition{
 	{"billing", "postgres", nil},
 }
 
-// partition tests each way in which the connection fails.
 func (s *stack) partition(t *testing.T, p partition, readers []caller) {
 	l := s.link(p.from, p.to)
 	ways := []struct {

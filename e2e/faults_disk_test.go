@@ -35,7 +35,6 @@ type disk struct {
 	enter   []string // command line that runs a program in the namespace
 }
 
-// newDisk creates a disk that ends with the test.
 func newDisk(t testing.TB, megabytes int) *disk {
 	t.Helper()
 	at := storetest.Must(os.MkdirTemp("", "disk"))(t) // other users may not enter the folder of the test
@@ -62,7 +61,6 @@ func newDisk(t testing.TB, megabytes int) *disk {
 		append([]string{"nsenter", "--target", pid, "--mount"}, rights...)}
 }
 
-// fill writes a file until the disk is full.
 func (d *disk) fill() {
 	d.t.Helper()
 	f := storetest.Must(os.Create(d.ballast()))(d.t)
@@ -80,7 +78,6 @@ func (d *disk) fill() {
 	}
 }
 
-// free deletes the file.
 func (d *disk) free() {
 	if err := os.Remove(d.ballast()); !errors.Is(err, fs.ErrNotExist) {
 		require.NoError(d.t, err)
@@ -89,7 +86,6 @@ func (d *disk) free() {
 
 func (d *disk) ballast() string { return filepath.Join(d.outside, "ballast") }
 
-// up starts `opportunity up` on the disk.
 func (d *disk) up(t testing.TB) upProcess {
 	t.Helper()
 	public, admin := storetest.FreeAddress(t), storetest.FreeAddress(t)
@@ -216,7 +212,6 @@ func (p *postgresOn) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// supervise runs the server until ctx ends.
 func (p *postgresOn) supervise(ctx context.Context, port string) {
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
@@ -247,7 +242,6 @@ func (p *postgresOn) execute(statement string) error {
 	return err
 }
 
-// database creates a database and returns its URL.
 func (p *postgresOn) database() string {
 	p.t.Helper()
 	p.names++
@@ -294,7 +288,6 @@ func TestFaultsDiskFullRedis(t *testing.T) {
 	}
 }
 
-// counted returns the number of calls that Redis has counted today.
 func (s *stack) counted(t testing.TB) int {
 	t.Helper()
 	n, err := s.redis.Client().HGet(t.Context(), counter.Day(counter.DayOf(time.Now())), counter.ServiceField).Int()
@@ -336,7 +329,6 @@ func (s *stack) fullRedis(t *testing.T, readers []caller, fault string, fill, fr
 		rejected, admitted, after-before, back.Sub(end).Seconds())
 }
 
-// count returns the number of calls that got a status.
 func (tr *traffic) count(status int) int {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()

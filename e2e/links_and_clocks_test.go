@@ -34,7 +34,6 @@ func newLink(t testing.TB, server string) *link {
 	return l
 }
 
-// address returns the address for the client of the link.
 func (l *link) address() string { return l.proxy.Listen }
 
 // cut closes the open connections and rejects new ones.
@@ -50,7 +49,6 @@ func (l *link) loseResponses() {
 	l.add(`{"type":"timeout","stream":"downstream","attributes":{"timeout":0}}`)
 }
 
-// delay delays each response.
 func (l *link) delay(by time.Duration) {
 	l.add(fmt.Sprintf(`{"type":"latency","stream":"downstream","attributes":{"latency":%d}}`, by.Milliseconds()))
 }
@@ -112,7 +110,6 @@ var clockGateway = sync.OnceValues(func() (string, error) {
 	return filepath.Join(dir, "clock", "gateway"), goBuild(".", filepath.Join(dir, "clock"), "./clock/testdata/gateway")
 })
 
-// program returns the path of the program of a service.
 func (s *stack) program(t testing.TB, name string) string {
 	t.Helper()
 	if name != "gateway" || s.clocks == nil {
@@ -121,7 +118,6 @@ func (s *stack) program(t testing.TB, name string) string {
 	return storetest.Must(clockGateway())(t)
 }
 
-// clockSettings returns the settings of the clock of a gateway.
 func (s *stack) clockSettings(gateway int) []string {
 	if s.clocks == nil {
 		return nil

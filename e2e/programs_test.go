@@ -50,7 +50,6 @@ func goBuild(folder, dir string, packages ...string) error {
 // remove deletes what built made.
 var remove = func() {}
 
-// program returns the path of one of the project's programs.
 func program(t testing.TB, name string) string {
 	t.Helper()
 	dir := storetest.Must(built())(t)
@@ -123,7 +122,6 @@ func (p *process) interrupt(t testing.TB) {
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGINT))
 }
 
-// wait waits until the process ends and returns its exit code.
 func (p *process) wait(t testing.TB) int {
 	t.Helper()
 	select {
@@ -135,7 +133,6 @@ func (p *process) wait(t testing.TB) int {
 	}
 }
 
-// run runs a program until it exits.
 func run(t testing.TB, settings []string, stdin, path string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), path, args...)
@@ -160,7 +157,6 @@ func command(t *testing.T, dir string, settings []string, args ...string) string
 	return out.String()
 }
 
-// text returns the text of a file.
 func text(t testing.TB, file string) string {
 	t.Helper()
 	content := storetest.Must(os.ReadFile(file))(t)

@@ -130,7 +130,6 @@ func withMoreFields(value any) any {
 	return value
 }
 
-// serveJSON starts a server that responds to every request with value, and returns its URL.
 func serveJSON(t *testing.T, value any) string {
 	t.Helper()
 	body := storetest.Must(json.Marshal(value))(t)
@@ -142,7 +141,6 @@ func serveJSON(t *testing.T, value any) string {
 	return server.URL
 }
 
-// copyOf returns a temporary copy of a directory.
 func copyOf(t *testing.T, dir string) string {
 	t.Helper()
 	to := t.TempDir()
@@ -301,7 +299,6 @@ func (d deployment) awaitChanges(t *testing.T, change func(), ids ...string) {
 	})
 }
 
-// changes returns the latest listed change of each record.
 func (d deployment) changes(t *testing.T) map[string]api.RecordChange {
 	t.Helper()
 	all := map[string]api.RecordChange{}
@@ -332,13 +329,11 @@ func duringWalk(t *testing.T, address string, change func()) (proxy string, requ
 	return server.URL, requests
 }
 
-// listed returns the records of the API in its order.
 func (d deployment) listed(t *testing.T) []api.Opportunity {
 	t.Helper()
 	return read[api.OpportunityList](t, d.url, d.keys[api.Commercial], listPath+"?limit=100").Data
 }
 
-// copied returns the records of the API by id.
 func (d deployment) copied(t *testing.T) map[string]api.Opportunity {
 	t.Helper()
 	records := map[string]api.Opportunity{}
@@ -357,7 +352,6 @@ func (d deployment) withdraw(t *testing.T, id string) {
 	})
 }
 
-// review records a review with facts and waits until the API has it.
 func (d deployment) review(t *testing.T, id, facts string) {
 	t.Helper()
 	before := d.copied(t)[id].Verification.ReviewCount

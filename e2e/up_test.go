@@ -34,7 +34,6 @@ func (d deployment) verb(t testing.TB, stdin string, args ...string) string {
 	return out
 }
 
-// verbJSON runs an operator command with --output json and returns its output.
 func verbJSON[T any](t testing.TB, d deployment, args ...string) T {
 	t.Helper()
 	out, err := strict[T]([]byte(d.verb(t, "", append(args, "--output", "json")...)))
@@ -87,7 +86,6 @@ func (d deployment) issue(t testing.TB, tier api.Tier, more ...string) issued {
 	return key
 }
 
-// tryIssue is issue, but returns the error of the request.
 func (d deployment) tryIssue(t testing.TB, tier api.Tier, useCase string, more ...string) (issued, error) {
 	t.Helper()
 	members := append([]string{fmt.Sprintf(`"tier":%q,"useCase":%q`, tier, useCase)}, more...)
@@ -102,7 +100,6 @@ func (d deployment) tryIssue(t testing.TB, tier api.Tier, useCase string, more .
 	return key, err
 }
 
-// listing returns a line of a listings file with a published record.
 func listing(id string) string {
 	return `{"id":"` + id + `","company":{"name":"Good","website":"https://good.example/"},` +
 		`"applicationUrl":"https://good.example/a","category":"online","summary":"s","visibility":"published",` +

@@ -17,7 +17,6 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// generic returns a YAML or JSON document as canonical JSON.
 func generic(t testing.TB, text []byte) string {
 	t.Helper()
 	var doc any

@@ -56,7 +56,6 @@ func open(t *testing.T, url string) *database.DB {
 	return openAs(t, database.Config{URL: url, MaxConnections: 8}, start(t))
 }
 
-// single opens a database with one connection.
 func single(t *testing.T, url string) *database.DB {
 	t.Helper()
 	return openAs(t, database.Config{URL: url, MaxConnections: 1}, start(t))

@@ -16,7 +16,6 @@ import (
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// read returns the events and rejections of a file.
 func read(t *testing.T, lines string) eventfile.File {
 	t.Helper()
 	file, err := eventfile.Read(strings.NewReader(lines), now, api.MaxReported)
@@ -134,7 +133,6 @@ func TestReadChecksEvidence(t *testing.T) {
 	}
 }
 
-// numbered returns n quotes that differ in their text.
 func numbered(quote string, n int) (quotes []string) {
 	for i := range n {
 		quotes = append(quotes, strings.Replace(quote, "Open to", fmt.Sprintf("%d: open to", i), 1))

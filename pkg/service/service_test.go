@@ -48,7 +48,6 @@ var definition = service.Definition[config]{
 	},
 }
 
-// run starts the service of cfg.
 func run(t *testing.T, cfg config) *servicetest.Service {
 	t.Helper()
 	return servicetest.Start(t, "test", func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
@@ -57,7 +56,6 @@ func run(t *testing.T, cfg config) *servicetest.Service {
 	})
 }
 
-// readiness returns the response of a service about its readiness.
 func readiness(t *testing.T, s *servicetest.Service) servicetest.Response {
 	t.Helper()
 	return servicetest.Send(t, http.MethodGet, s.OperationsURL+"/readyz", nil, nil)

@@ -170,7 +170,6 @@ func serveWithExpiredTimeouts(t *testing.T, handle func(*gin.Context) (web.Reply
 	return s.URL
 }
 
-// post sends a file.
 func post(t *testing.T, url string, file io.Reader) (status int, body string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, file)

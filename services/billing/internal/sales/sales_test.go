@@ -56,7 +56,6 @@ func (s *testSales) checkout(t *testing.T) string {
 	return storetest.Must(s.Checkout(t.Context(), request))(t)
 }
 
-// deliver handles webhook events.
 func (s *testSales) deliver(events ...sandboxtest.Event) {
 	s.t.Helper()
 	for _, body := range events {
@@ -65,7 +64,6 @@ func (s *testSales) deliver(events ...sandboxtest.Event) {
 	}
 }
 
-// buy buys the plan for acc_1.
 func (s *testSales) buy() (id string) {
 	s.t.Helper()
 	id, events := s.processor.Pay(s.checkout(s.t))
