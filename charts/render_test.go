@@ -124,18 +124,21 @@ func rendered(t *testing.T, given values) []manifest {
 // cases returns the values files to test: those in ci, and those for development.
 func cases(t *testing.T) map[string]values {
 	t.Helper()
-	files, err := filepath.Glob(chartDir + "/ci/*-values.yaml")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	more, err := filepath.Glob("../k8s/*/values.yaml")
-	require.NoError(t, err)
 	out := map[string]values{}
-	for _, file := range append(files, more...) {
+	for _, file := range append(glob(t, chartDir+"/ci/*-values.yaml"), glob(t, "../k8s/*/values.yaml")...) {
 		var v values
 		require.NoError(t, yaml.UnmarshalStrict([]byte(read(t, file)), &v), file)
 		out[strings.TrimPrefix(file, chartDir+"/")] = v
 	}
 	return out
+}
+
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	require.NoError(t, err)
+	require.NotEmpty(t, files, pattern)
+	return files
 }
 
 func read(t *testing.T, file string) string {

@@ -88,16 +88,7 @@ func (d *disk) ballast() string { return filepath.Join(d.outside, "ballast") }
 
 func (d *disk) up(t testing.TB) upProcess {
 	t.Helper()
-	public, admin := storetest.FreeAddress(t), storetest.FreeAddress(t)
-	u := upProcess{dir: filepath.Join(d.path, "data"), deployment: deployment{
-		url: "http://" + public, adminURL: "http://" + admin,
-		token: []string{"OPPORTUNITY_DATA_DIR=" + filepath.Join(d.outside, "data")},
-	}}
-	args := append(slices.Clone(d.enter[1:]), program(t, "opportunity"), "up", "--listen", public, "--admin-listen", admin,
-		"--data-dir", u.dir, "--seed", "sample")
-	u.process = start(t, nil, d.enter[0], args...)
-	ready(t, u.adminURL+"/readyz", u.process)
-	return u
+	return upIn(t, d.enter, filepath.Join(d.path, "data"), filepath.Join(d.outside, "data"), "sample")
 }
 
 // TestFaultsDiskFull fills the disk of `opportunity up` while an operator writes. Nothing may be

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -128,15 +129,23 @@ func up(t testing.TB, dir string, settings ...string) upProcess {
 
 func upWith(t testing.TB, dir, seed string, settings ...string) upProcess {
 	t.Helper()
+	return upIn(t, nil, dir, dir, seed, settings...)
+}
+
+// upIn is upWith in a namespace that the command line enter enters. Its data directory has another
+// path outside.
+func upIn(t testing.TB, enter []string, dir, outside, seed string, settings ...string) upProcess {
+	t.Helper()
 	public, admin := storetest.FreeAddress(t), storetest.FreeAddress(t)
 	u := upProcess{dir: dir, deployment: deployment{
 		url: strings.Replace("http://"+public, "127.0.0.1", "localhost", 1), adminURL: "http://" + admin,
-		token: []string{"OPPORTUNITY_DATA_DIR=" + dir}, keys: map[api.Tier]string{},
+		token: []string{"OPPORTUNITY_DATA_DIR=" + outside}, keys: map[api.Tier]string{},
 	}}
-	u.process = start(t, settings, program(t, "opportunity"),
-		"up", "--listen", public, "--admin-listen", admin, "--data-dir", dir, "--seed", seed)
+	line := slices.Concat(enter, []string{program(t, "opportunity"), "up", "--listen", public, "--admin-listen", admin,
+		"--data-dir", dir, "--seed", seed})
+	u.process = start(t, settings, line[0], line[1:]...)
 	ready(t, u.adminURL+"/readyz", u.process)
-	require.NoError(t, json.Unmarshal([]byte(text(t, filepath.Join(dir, "demo-keys.json"))), &u.keys))
+	require.NoError(t, json.Unmarshal([]byte(text(t, filepath.Join(outside, "demo-keys.json"))), &u.keys))
 	return u
 }
 
