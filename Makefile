@@ -43,6 +43,7 @@ lint-prose:
 generate: ## Regenerate files derived from the code
 	@go test ./cmd/opportunity -run TestSettingsPage -update
 	@go run scripts/changelog.go
+	@go run scripts/layout.go
 	@go test ./docs -run UpToDate -update
 	@go test ./services/catalog/internal/snapshot -run CasesOfSDKs -update
 	@cd sdk && go run ./generate && go test ./generate -run UpToDate -update
