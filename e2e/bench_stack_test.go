@@ -116,14 +116,17 @@ func (s *benchmark) send(
 
 const mib = 1 << 20
 
-// encoded returns the size of the encoded records of the catalog in MiB.
-func (s *benchmark) encoded() float64 {
-	_, value, _ := strings.Cut(string(get(s, s.operationsOf("catalog"), "", "/metrics").body), "\ncatalog_snapshot_bytes ")
+// metric returns the value of a metric without labels of a service.
+func (s *benchmark) metric(service, name string) float64 {
+	_, value, _ := strings.Cut(string(get(s, s.operationsOf(service), "", "/metrics").body), "\n"+name+" ")
 	value, _, _ = strings.Cut(value, "\n")
-	size, err := strconv.ParseFloat(value, 64)
-	require.NoError(s, err)
-	return size / mib
+	v, err := strconv.ParseFloat(value, 64)
+	require.NoError(s, err, "%s of %s", name, service)
+	return v
 }
+
+// encoded returns the size of the encoded records of the catalog in MiB.
+func (s *benchmark) encoded() float64 { return s.metric("catalog", "catalog_snapshot_bytes") / mib }
 
 // cpu returns the CPU time in seconds of a process and of its children, such as the workers of
 // nginx. Its resolution is 10 ms.
@@ -143,21 +146,25 @@ func cpu(b *testing.B, pid int) (sum float64) {
 	return sum
 }
 
-// memory returns the resident memory of a service in MiB, now and at most so far. It waits until
-// the process has not returned memory for two seconds: the collection after a load ends later.
-func (s *benchmark) memory(service string) (now, peak float64) {
+// memory returns the resident memory of a service in MiB, without the idle heap, which Go returns to
+// the system later. It waits for two garbage collections: one that runs already keeps what was in
+// use when it began, and pools lose their buffers in the second. Polling allocates, so they come
+// soon; Go starts one after two minutes at most.
+func (s *benchmark) memory(service string) float64 {
+	const collections = "go_gc_duration_seconds_count"
+	before := s.metric(service, collections)
+	eventually(s, service+" has collected garbage", func() bool { return s.metric(service, collections) >= before+2 })
+	idle := s.metric(service, "go_memstats_heap_idle_bytes") - s.metric(service, "go_memstats_heap_released_bytes")
+	return (s.metric(service, "process_resident_memory_bytes") - idle) / mib
+}
+
+// peak returns the highest resident memory of a service so far in MiB.
+func (s *benchmark) peak(service string) float64 {
 	proc, err := procfs.NewProc(s.process(s, service).cmd.Process.Pid)
 	require.NoError(s, err)
-	for unchanged := 0; unchanged < 20; unchanged++ {
-		status, err := proc.NewStatus()
-		require.NoError(s, err)
-		if float64(status.VmRSS)/mib+1 < now {
-			unchanged = 0
-		}
-		now, peak = float64(status.VmRSS)/mib, float64(status.VmHWM)/mib
-		time.Sleep(100 * time.Millisecond)
-	}
-	return now, peak
+	status, err := proc.NewStatus()
+	require.NoError(s, err)
+	return float64(status.VmHWM) / mib
 }
 
 // recordID returns the id of the i-th record.

@@ -166,7 +166,7 @@ func TestServiceWithPowerfulDatabaseRoleIsNotReady(t *testing.T) {
 
 // An unreachable database is reported by its name, also by a service that stays ready.
 func TestReadinessNamesTheUnreachableDatabase(t *testing.T) {
-	proxy, through := storetest.ProxyTo(t, storetest.Postgres(t))
+	t.Parallel()
 	for name, c := range map[string]struct {
 		conditions bool
 		want       string
@@ -176,7 +176,8 @@ func TestReadinessNamesTheUnreachableDatabase(t *testing.T) {
 		"does without": {false, `{"status":"ready","faults":["database of test does not respond"]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			proxy.Restore()
+			t.Parallel()
+			proxy, through := storetest.ProxyTo(t, storetest.Postgres(t))
 			cfg := newConfig(t, func(r *service.Runtime) error {
 				if c.conditions {
 					r.Ready.Add("schema", r.SchemaReady)

@@ -21,7 +21,9 @@ import (
 // Replica starts a replica of s, and waits until it has its data. It is stopped after the test.
 func (s *Server) Replica() *Server {
 	s.t.Helper()
-	r := start(s.t, []string{"--replicaof", "127.0.0.1 " + s.port, "--repl-diskless-sync-delay", "0"}, nil)
+	// a primary waits five seconds for more replicas before it sends its data
+	require.NoError(s.t, s.Client().ConfigSet(s.t.Context(), "repl-diskless-sync-delay", "0").Err())
+	r := start(s.t, []string{"--replicaof", "127.0.0.1 " + s.port}, nil)
 	storetest.Eventually(s.t, "the replica has the data of its primary", func() bool {
 		return strings.Contains(r.info("replication"), "master_link_status:up")
 	})

@@ -218,5 +218,3 @@ func showPerson(row func(...any), p *api.AccountPerson) {
 	row("Passkeys", p.Passkeys)
 	row("Sessions", p.Sessions)
 }
-
-func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
