@@ -21,17 +21,16 @@ func Line(text string, limit int) (string, error) { return stored(text, limit, "
 // Lines is Line for a text of several lines. It accepts tabs, and changes each line end to a line
 // feed.
 func Lines(text string, limit int) (string, error) {
-	return stored(lineEnds.Replace(text), limit, "\n\t")
+	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
+	return stored(text, limit, "\n\t")
 }
-
-var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
 func stored(text string, limit int, controls string) (string, error) {
 	if !utf8.ValidString(text) {
 		return "", errors.New("must be UTF-8")
 	}
 	rest := strings.TrimLeftFunc(text, unicode.IsSpace)
-	at := utf8.RuneCountInString(text) - utf8.RuneCountInString(rest) // characters before rest
+	at := utf8.RuneCountInString(text[:len(text)-len(rest)]) // characters before rest
 	rest = strings.TrimRightFunc(rest, unicode.IsSpace)
 	if rest == "" {
 		return "", errors.New("must not be empty")
@@ -42,6 +41,10 @@ func stored(text string, limit int, controls string) (string, error) {
 	}
 	visible, marks := false, 0
 	for before := rune(0); rest != ""; {
+		if c := rest[0]; c >= ' ' && c < 0x7F { // accepted everywhere; most texts have few others
+			at, rest, before, marks, visible = at+1, rest[1:], rune(c), 0, visible || c != ' '
+			continue
+		}
 		if n := flag(rest); n > 0 {
 			at, rest, before, visible = at+utf8.RuneCountInString(rest[:n]), rest[n:], 0, true
 			continue
