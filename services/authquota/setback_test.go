@@ -96,8 +96,7 @@ func (r *revoked) requireStopped(svc *sitekit.Site) {
 // newest returns the newest mark in Redis.
 func newest(t *testing.T, s *sitekit.Stores) string {
 	t.Helper()
-	text := storetest.Must(s.Client().HGet(t.Context(), counter.Epochs, counter.EpochsMark).Result())(t)
-	return text
+	return storetest.Must(s.Client().HGet(t.Context(), counter.Epochs, counter.EpochsMark).Result())(t)
 }
 
 var (
