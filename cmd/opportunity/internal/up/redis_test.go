@@ -6,16 +6,16 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/storetest"
 )
 
 func TestOtherUsersCannotChangeCounters(t *testing.T) {
 	passwords := map[string]bool{}
 	for range 2 {
-		s, err := startRedis(filepath.Join(t.TempDir(), "redis.json"))
-		require.NoError(t, err)
+		s := storetest.Must(startRedis(filepath.Join(t.TempDir(), "redis.json")))(t)
 		defer s.Close()
-		options, err := redis.ParseURL(s.URL())
-		require.NoError(t, err)
+		options := storetest.Must(redis.ParseURL(s.URL()))(t)
 		require.GreaterOrEqual(t, len(options.Password), 26, "128 random bits")
 		passwords[options.Password] = true
 		options.Password = ""
