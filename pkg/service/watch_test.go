@@ -31,6 +31,7 @@ func watching(t *testing.T, base string) func() servicetest.Response {
 // its token was accepted, by a peer that need not be ready itself, it stays ready, and names the
 // settings to compare if the token is rejected later.
 func TestRejectedTokenKeepsNewServiceUnready(t *testing.T) {
+	t.Parallel()
 	var status atomic.Int64
 	status.Store(http.StatusUnauthorized)
 	history := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -1,6 +1,10 @@
 package api
 
-import "time"
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+)
 
 // CallerHeader carries the Caller, as JSON, from the gateway to a service. The gateway drops it
 // from inbound requests; a service trusts it only in requests with the token of the gateway.
@@ -88,4 +92,90 @@ type KeyDigests struct {
 	Digests []string    `json:"digests"`
 	Last    KeyPosition `json:"last"` // start of the next page
 	More    bool        `json:"more"` // whether there is a next page
+}
+
+// SetBackCondition is the name of the readiness condition that a service lacks while its database
+// is set back, see package setback.
+const SetBackCondition = "set back"
+
+// MarkPath is the path of the newest mark of a service's database. Each parameter "seen" of the
+// query is a mark that the caller remembers. The response is the newest mark, or 503 while the
+// database is set back.
+const MarkPath = "/internal/v1/mark"
+
+// ExplorerPath is the page on which a signed-in person makes calls without a key in the browser.
+// Each operation has a form below it.
+const ExplorerPath = "/account/explorer"
+
+// ExplorerHeader marks the messages about a call of the explorer. In authquota's response to a
+// submitted form it is the call that the gateway has to make, an ExplorerCall as JSON. In the
+// gateway's next request it means that the body is the ExplorerResult. It is trusted like
+// CallerHeader.
+const ExplorerHeader = "X-Opportunity-Explorer"
+
+// ExplorerCall is a call for a signed-in person.
+type ExplorerCall struct {
+	Principal Principal   `json:"principal"` // of the person's key
+	Target    string      `json:"target"`    // path and query
+	Header    http.Header `json:"header"`
+}
+
+// ExplorerResult is the response to a call of the explorer.
+type ExplorerResult struct {
+	Form    []byte      `json:"form"` // the submitted form
+	Status  int         `json:"status"`
+	Header  http.Header `json:"header"`
+	Body    []byte      `json:"body"` // at most MaxExplorerBody
+	Size    int         `json:"size"` // of the whole body, in bytes
+	Charged bool        `json:"charged"`
+}
+
+// Value returns the value of a header, or an empty string. Name has the case in which the gateway
+// sends it.
+func (r ExplorerResult) Value(name string) string {
+	if v := r.Header[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// CatalogOverview describes the published records at one time, for the front page of the service.
+type CatalogOverview struct {
+	GeneratedAt  time.Time        `json:"generatedAt"`
+	LastChangeAt *time.Time       `json:"lastChangeAt"` // the latest factual review or publication; nil without records
+	Categories   []CategoryCounts `json:"categories"`   // in the order of Categories
+	Countries    []CountryCount   `json:"countries"`    // most records first
+	// the first record of the free set, an Opportunity; null if the set is empty
+	Example json.RawMessage `json:"example"`
+}
+
+// PermalinkEvents is the largest number of events of a PublicRecord.
+const PermalinkEvents = 20
+
+// PublicRecord is a published record for its permalink.
+type PublicRecord struct {
+	Record json.RawMessage     `json:"record"` // an Opportunity
+	At     time.Time           `json:"at"`     // of its status
+	Free   bool                `json:"free"`   // in the free set: readers without a key see everything
+	Events []VerificationEvent `json:"events"` // the latest PermalinkEvents, newest first
+}
+
+// CategoryCounts counts the published records of a category by status.
+type CategoryCounts struct {
+	Category Category                   `json:"category"`
+	Statuses map[VerificationStatus]int `json:"statuses"` // has every status
+}
+
+// CountryCount counts the published records for which residents of a country are eligible.
+type CountryCount struct {
+	Country string `json:"country"` // ISO 3166-1 alpha-2
+	Records int    `json:"records"`
+}
+
+// Total returns the number of records.
+func (c CategoryCounts) Total() (n int) {
+	for _, records := range c.Statuses {
+		n += records
+	}
+	return n
 }
