@@ -86,8 +86,7 @@ func TestReviewFromFlagsAndFiles(t *testing.T) {
 
 	for _, event := range []string{`{"slug":"b"}`, `{"checkType":"application-link"}`, `[]`, `{} {}`,
 		`{"outcome":"closed","outcome":"closed"}`} {
-		_, err := record("--event", written(t, event))
-		require.Error(t, err, event)
+		require.Error(t, storetest.Err(record("--event", written(t, event))), event)
 	}
 	for _, args := range [][]string{
 		{"--outcome", "closed", "--set", "pay"}, {"--outcome", "closed", "--set", "salary=1"},
@@ -96,8 +95,7 @@ func TestReviewFromFlagsAndFiles(t *testing.T) {
 		{"--outcome", "closed", "--checked-at", "yesterday"}, {"--event", written(t, "{}"), "--note", "x"},
 		{"--outcome", "closed", "--facts", written(t, "{}"), "--set", "remote=true"},
 	} {
-		_, err := record(args...)
-		require.Error(t, err, args)
+		require.Error(t, storetest.Err(record(args...)), args)
 	}
 	require.Empty(t, sent)
 }
