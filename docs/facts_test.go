@@ -254,3 +254,24 @@ func TestLogMessagesInRunbooksExist(t *testing.T) {
 	}
 	require.NotZero(t, found)
 }
+
+// TestNamedTestsExist finds each test that a page for contributors names.
+func TestNamedTestsExist(t *testing.T) {
+	var code strings.Builder
+	for _, folder := range []string{"../services", "../pkg", "../cmd", "../e2e", "../sdk", "../charts", "../docker", "."} {
+		require.NoError(t, filepath.WalkDir(folder, func(name string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(name, "_test.go") {
+				return err
+			}
+			source, err := os.ReadFile(name)
+			code.Write(source)
+			return err
+		}))
+	}
+	named := regexp.MustCompile("`(Test[A-Z]\\w+)`")
+	for _, file := range mustGlob(t, "contributors/*.md") {
+		for _, match := range named.FindAllStringSubmatch(read(t, file), -1) {
+			require.True(t, strings.Contains(code.String(), "\nfunc "+match[1]+"("), "%s names the test %s", file, match[1])
+		}
+	}
+}
