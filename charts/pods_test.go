@@ -1,7 +1,6 @@
 package charts_test
 
 import (
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -43,9 +42,7 @@ func TestManifestsAreNamedAndLabeled(t *testing.T) {
 // decoded.
 func examples(t *testing.T, folder string) (all []manifest) {
 	t.Helper()
-	files, err := filepath.Glob("../k8s/" + folder + "/*.yaml")
-	require.NoError(t, err)
-	for _, file := range files {
+	for _, file := range glob(t, "../k8s/"+folder+"/*.yaml") {
 		for doc := range strings.SplitSeq(read(t, file), "\n---\n") {
 			var head metav1.TypeMeta
 			require.NoError(t, yaml.Unmarshal([]byte(doc), &head), file)

@@ -113,7 +113,6 @@ func TestPagesAreTheFiles(t *testing.T) {
 	require.Len(t, pages, len(docs.Pages), "duplicate slug")
 }
 
-// requireSection fails the test unless a page has the section of a link's anchor.
 func requireSection(t *testing.T, p page, anchor, from, link string) {
 	t.Helper()
 	_, found := p.sections[anchor]
@@ -173,9 +172,9 @@ func TestLinksOfFiles(t *testing.T) {
 	}
 }
 
-// TestFigures compares the figures in pages with the code.
+// TestFigures compares the figures in pages, and in the description, with the code.
 func TestFigures(t *testing.T) {
-	pages := consumerPages()
+	pages, described := consumerPages(), openAPI(t)
 	var want []string
 	for _, tier := range api.Tiers {
 		history := map[bool]string{false: "no", true: "yes"}[tier.Limits.History]
@@ -183,6 +182,7 @@ func TestFigures(t *testing.T) {
 			tier.Limits.PerMinute, history, tier.Limits.PageSize))
 	}
 	require.Equal(t, want, rows(pages["/docs/limits"].sections["tiers"]))
+	require.Equal(t, want, rows(described.Info.Description))
 
 	want = nil
 	for _, plan := range api.Plans {
@@ -194,12 +194,16 @@ func TestFigures(t *testing.T) {
 	}
 	require.Equal(t, want, rows(pages["/docs/limits"].sections["plans-and-prices"]))
 
-	require.Contains(t, pages["/docs/limits"].sections["shared-capacity"],
-		thousands(api.ServiceCapacity)+" requests a day")
+	for _, text := range []string{pages["/docs/limits"].sections["shared-capacity"], described.Info.Description} {
+		require.Contains(t, text, thousands(api.ServiceCapacity)+" requests a day")
+	}
 	require.Contains(t, pages["/docs/data"].sections["the-four-states"], fmt.Sprintf("%d days of 24 hours",
 		api.FreshnessDays))
 	require.Contains(t, pages["/docs/data"].sections["company-profile"],
 		fmt.Sprintf("plus %d days", int(api.ProfileFreshnessWindow.Hours()/24)))
+	require.Equal(t, api.FreshnessDays, described.Components.Schemas["Meta"].Properties["freshnessDays"].Const)
+	require.Contains(t, described.Components.Schemas["CompanyProfile"].Properties["freshUntil"].Description,
+		fmt.Sprintf("%d days after", int(api.ProfileFreshnessWindow.Hours()/24)))
 	for _, code := range api.Provinces {
 		require.Contains(t, pages["/docs/filters"].sections["province"], "`"+code+"`")
 	}

@@ -21,7 +21,6 @@ func (s *benchmark) atCatalog(path string) side {
 	return l
 }
 
-// listRate measures the first page of n records at the catalog and at the baseline.
 func listRate(b *testing.B, n int) (s *benchmark, ours, theirs series) {
 	s = newBenchmark(b, n)
 	f := rounds(b, 0, s.atCatalog(listOf100), s.baselineOfRecords(n, "/list"))

@@ -38,15 +38,13 @@ type benchmark struct {
 	imported, appended time.Duration // what filling the stack took
 }
 
-// newBenchmark starts a stack with n reviewed records.
 func newBenchmark(b *testing.B, n int) *benchmark {
 	patience = 10 * time.Minute
 	redis := storetest.FreeAddress(b)
 	_, port, _ := strings.Cut(redis, ":")
 	server := start(b, nil, "redis-server", "--bind", "127.0.0.1", "--port", port, "--save", "")
 	listens(b, redis)
-	caller, err := json.Marshal(api.Caller{Tier: api.Commercial, PageSize: 100, History: true})
-	require.NoError(b, err)
+	caller := storetest.Must(json.Marshal(api.Caller{Tier: api.Commercial, PageSize: 100, History: true}))(b)
 	s := &benchmark{
 		B: b, server: server,
 		stack: newStackOn(b, parts{gateways: 1, direct: true, redis: "redis://" + redis},
@@ -71,7 +69,6 @@ func newBenchmark(b *testing.B, n int) *benchmark {
 	return s
 }
 
-// address returns the host and port of a service.
 func (s *benchmark) address(service string) string {
 	if service == peer.Gateway {
 		return strings.TrimPrefix(s.url, "http://")
@@ -79,7 +76,6 @@ func (s *benchmark) address(service string) string {
 	return s.addresses[service]
 }
 
-// restarted restarts a service and returns the time until it is ready.
 func (s *benchmark) restarted(service string) time.Duration {
 	p := s.process(s, service)
 	p.interrupt(s)
@@ -131,8 +127,7 @@ func (s *benchmark) encoded() float64 { return s.metric("catalog", "catalog_snap
 // cpu returns the CPU time in seconds of a process and of its children, such as the workers of
 // nginx. Its resolution is 10 ms.
 func cpu(b *testing.B, pid int) (sum float64) {
-	all, err := procfs.AllProcs()
-	require.NoError(b, err)
+	all := storetest.Must(procfs.AllProcs())(b)
 	for _, each := range all {
 		stat, err := each.Stat()
 		if err != nil || stat.PID != pid && stat.PPID != pid {
@@ -160,14 +155,11 @@ func (s *benchmark) memory(service string) float64 {
 
 // peak returns the highest resident memory of a service so far in MiB.
 func (s *benchmark) peak(service string) float64 {
-	proc, err := procfs.NewProc(s.process(s, service).cmd.Process.Pid)
-	require.NoError(s, err)
-	status, err := proc.NewStatus()
-	require.NoError(s, err)
+	proc := storetest.Must(procfs.NewProc(s.process(s, service).cmd.Process.Pid))(s)
+	status := storetest.Must(proc.NewStatus())(s)
 	return float64(status.VmHWM) / mib
 }
 
-// recordID returns the id of the i-th record.
 func recordID(i int) string { return fmt.Sprintf("platform-%07d", i) }
 
 const site = "https://platforms.example/"
@@ -208,7 +200,6 @@ func factsOf(i int) api.Facts {
 	return f
 }
 
-// reviewLine returns a verified review of the i-th listing as a line of a file of events.
 func reviewLine(i int, now time.Time) any {
 	return map[string]any{
 		"slug": recordID(i), "checkedAt": now.Add(-time.Duration(i+1) * time.Second).UTC().Truncate(time.Second),

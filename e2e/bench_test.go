@@ -89,7 +89,6 @@ type row struct {
 	aim            string
 }
 
-// table returns the rows as Markdown.
 func table(rows []row) string {
 	var out strings.Builder
 	out.WriteString("| What | Unit | Here | Baseline | Ratio (range) | Aim |\n|---|---|---|---|---|---|\n")

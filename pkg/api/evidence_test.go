@@ -66,11 +66,7 @@ func TestVerifiedReviewNeedsEvidence(t *testing.T) {
 				facts.Normalize("facts", &problems)
 			}
 			problems.Evidence(c.outcome, c.sources, facts)
-			require.Len(t, problems, len(c.want), "%q", problems)
-			for i, start := range c.want {
-				require.Truef(t, strings.HasPrefix(problems[i].String(), start), "%q does not start with %q",
-					problems[i], start)
-			}
+			requireStarts(t, c.want, problems)
 		})
 	}
 }

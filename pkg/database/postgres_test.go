@@ -14,21 +14,11 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// single opens a database with one connection.
-func single(t *testing.T, url string) *database.DB {
-	t.Helper()
-	db, err := database.Open(database.Config{URL: url, MaxConnections: 1}, start(t))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = db.Close() })
-	return db
-}
-
 // setReadOnly makes new sessions of a database read-only, as those of a standby are, or writable
 // again.
 func setReadOnly(t *testing.T, address string, value string) {
 	t.Helper()
-	u, err := url.Parse(address)
-	require.NoError(t, err)
+	u := storetest.Must(url.Parse(address))(t)
 	name := strings.TrimPrefix(u.Path, "/")
 	u.Path = "/postgres"
 	require.NoError(t, open(t,
@@ -48,12 +38,10 @@ func TestReadOnlyConnectionLeavesThePool(t *testing.T) {
 // Of several servers, connections go to the one that accepts writes, also if another one accepts
 // connections and never replies. Each statement has too little time to wait for that one.
 func TestConnectionsGoToTheServerThatAcceptsWrites(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	silent := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer silent.Close()
 	address := storetest.Postgres(t)
-	u, err := url.Parse(address)
-	require.NoError(t, err)
+	u := storetest.Must(url.Parse(address))(t)
 	u.Host = silent.Addr().String() + "," + u.Host
 	migrate(t, database.Config{URL: address})
 
@@ -68,6 +56,6 @@ func TestConnectionsGoToTheServerThatAcceptsWrites(t *testing.T) {
 
 	setReadOnly(t, address, "on")
 	db = single(t, u.String())
-	err = write()
+	err := write()
 	require.True(t, database.IsUnavailable(err), "no server accepts writes: %v", err)
 }

@@ -18,9 +18,7 @@ func TestServingRoleIsRejectedIfItCanChangeAppendOnlyTables(t *testing.T) {
 	admin, serving := open(t, url).WithContext(t.Context()), open(t, asRole)
 	require.NoError(t, serving.RequireServingRole(t.Context()))
 	require.ErrorContains(t, open(t, url).RequireServingRole(t.Context()), "run ALTER ROLE opportunity NOSUPERUSER")
-	allowed, err := database.Open(database.Config{URL: url, MaxConnections: 1, AllowOwner: true}, start(t))
-	require.NoError(t, err)
-	defer allowed.Close()
+	allowed := openAs(t, database.Config{URL: url, MaxConnections: 1, AllowOwner: true}, start(t))
 	require.NoError(t, allowed.RequireServingRole(t.Context()))
 
 	for _, c := range []struct{ grant, undo, want string }{

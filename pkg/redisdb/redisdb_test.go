@@ -17,6 +17,7 @@ import (
 
 	"opportunity.internal/pkg/redisdb"
 	"opportunity.internal/pkg/redisdb/embedded"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
 )
 
@@ -30,8 +31,7 @@ func silent() *telemetry.Telemetry {
 
 func open(t *testing.T, url string, tel *telemetry.Telemetry) *redis.Client {
 	t.Helper()
-	client, err := redisdb.Open(redisdb.Config{URL: url}, tel)
-	require.NoError(t, err)
+	client := storetest.Must(redisdb.Open(redisdb.Config{URL: url}, tel))(t)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -109,8 +109,7 @@ func TestPlaintextToOtherMachinesIsRejected(t *testing.T) {
 
 // The server accepts connections and never replies, so only the budget ends the command.
 func TestSilentServerCostsTheBudget(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	ln := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -124,7 +123,7 @@ func TestSilentServerCostsTheBudget(t *testing.T) {
 	}()
 	client := open(t, "redis://"+ln.Addr().String(), silent())
 	requireTimeout(t, client.Ping(t.Context()).Err())
-	_, err = client.Pipelined(t.Context(), func(p redis.Pipeliner) error { p.Ping(t.Context()); return nil })
+	_, err := client.Pipelined(t.Context(), func(p redis.Pipeliner) error { p.Ping(t.Context()); return nil })
 	requireTimeout(t, err)
 	require.NoError(t, client.Close())
 	require.NoError(t, ln.Close())
@@ -139,8 +138,7 @@ func requireTimeout(t *testing.T, err error) {
 }
 
 func TestCommandsSucceedAgainAfterRestart(t *testing.T) {
-	server, err := embedded.Start("127.0.0.1:0")
-	require.NoError(t, err)
+	server := storetest.Must(embedded.Start("127.0.0.1:0"))(t)
 	client := open(t, server.URL(), silent())
 	require.NoError(t, client.Set(t.Context(), "k", "v", 0).Err())
 	addr := server.URL()[len("redis://"):]
@@ -149,15 +147,13 @@ func TestCommandsSucceedAgainAfterRestart(t *testing.T) {
 		require.ErrorIs(t, client.Get(t.Context(), "k").Err(), syscall.ECONNREFUSED)
 	}
 
-	server, err = embedded.Start(addr)
-	require.NoError(t, err)
+	server = storetest.Must(embedded.Start(addr))(t)
 	defer server.Close()
 	require.ErrorIs(t, client.Get(t.Context(), "k").Err(), redis.Nil, "the restarted server is empty")
 }
 
 func TestCommandsAreTimedByNameAndOutcome(t *testing.T) {
-	server, err := embedded.Start("127.0.0.1:0")
-	require.NoError(t, err)
+	server := storetest.Must(embedded.Start("127.0.0.1:0"))(t)
 	tel := silent()
 	client := open(t, server.URL(), tel)
 	require.NoError(t, client.Set(t.Context(), "private", "v", 0).Err())
@@ -165,8 +161,7 @@ func TestCommandsAreTimedByNameAndOutcome(t *testing.T) {
 	server.Close()
 	require.Error(t, client.Get(t.Context(), "private").Err())
 
-	families, err := tel.Registry.Gather()
-	require.NoError(t, err)
+	families := storetest.Must(tel.Registry.Gather())(t)
 	timed := map[string]uint64{}
 	for _, f := range families {
 		if f.GetName() == "redis_primary_changes_total" {
@@ -194,8 +189,7 @@ func TestCommandsAreTimedByNameAndOutcome(t *testing.T) {
 func TestSpansHaveTheCommandWithoutArguments(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test")
-	server, err := embedded.Start("127.0.0.1:0")
-	require.NoError(t, err)
+	server := storetest.Must(embedded.Start("127.0.0.1:0"))(t)
 	defer server.Close()
 	client := open(t, server.URL(), &telemetry.Telemetry{Tracer: tracer, Registry: prometheus.NewRegistry()})
 
@@ -204,7 +198,7 @@ func TestSpansHaveTheCommandWithoutArguments(t *testing.T) {
 
 	ctx, request := tracer.Start(t.Context(), "request")
 	require.ErrorIs(t, client.Get(ctx, "no such key").Err(), redis.Nil)
-	_, err = client.Pipelined(ctx, func(p redis.Pipeliner) error { p.Get(ctx, "private"); return nil })
+	_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error { p.Get(ctx, "private"); return nil })
 	require.NoError(t, err)
 	request.End()
 

@@ -19,6 +19,7 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
 )
 
@@ -72,16 +73,14 @@ func TestServiceHasItsOwnVerbs(t *testing.T) {
 // printed returns what do writes to standard output.
 func printed(t *testing.T, do func() error) string {
 	t.Helper()
-	file, err := os.CreateTemp(t.TempDir(), "")
-	require.NoError(t, err)
+	file := storetest.Must(os.CreateTemp(t.TempDir(), ""))(t)
 	defer file.Close()
 	out := os.Stdout
 	os.Stdout = file
-	err = do()
+	err := do()
 	os.Stdout = out
 	require.NoError(t, err)
-	text, err := os.ReadFile(file.Name())
-	require.NoError(t, err)
+	text := storetest.Must(os.ReadFile(file.Name()))(t)
 	return string(text)
 }
 

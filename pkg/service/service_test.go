@@ -48,7 +48,6 @@ var definition = service.Definition[config]{
 	},
 }
 
-// run starts the service of cfg.
 func run(t *testing.T, cfg config) *servicetest.Service {
 	t.Helper()
 	return servicetest.Start(t, "test", func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
@@ -57,7 +56,6 @@ func run(t *testing.T, cfg config) *servicetest.Service {
 	})
 }
 
-// readiness returns the response of a service about its readiness.
 func readiness(t *testing.T, s *servicetest.Service) servicetest.Response {
 	t.Helper()
 	return servicetest.Send(t, http.MethodGet, s.OperationsURL+"/readyz", nil, nil)
@@ -149,10 +147,9 @@ func TestServiceWithPowerfulDatabaseRoleIsNotReady(t *testing.T) {
 
 	asOwner := cfg
 	asOwner.Database.URL, asOwner.Database.ServingRole = owner, role
-	admin, err := sql.Open("pgx", owner)
-	require.NoError(t, err)
+	admin := storetest.Must(sql.Open("pgx", owner))(t)
 	defer admin.Close()
-	_, err = admin.ExecContext(t.Context(), "ALTER DEFAULT PRIVILEGES GRANT UPDATE ON TABLES TO PUBLIC")
+	_, err := admin.ExecContext(t.Context(), "ALTER DEFAULT PRIVILEGES GRANT UPDATE ON TABLES TO PUBLIC")
 	require.NoError(t, err)
 	require.NoError(t, definition.Migrate(t.Context(), asOwner))
 	const fault = "role %[1]s can UPDATE append-only table public.things: run REVOKE UPDATE ON public.things FROM " +

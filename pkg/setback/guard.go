@@ -144,7 +144,6 @@ func (g *Guard) Claim(ctx context.Context, why string) error {
 	return g.Err()
 }
 
-// set sets what the database lacks, and logs the transitions.
 func (g *Guard) set(ctx context.Context, lacks []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

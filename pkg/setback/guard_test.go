@@ -15,14 +15,14 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/setback"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
 )
 
 // guard returns a guard of a new database, and a function that executes a statement.
 func guard(t *testing.T) (g *setback.Guard, exec func(statement string)) {
 	t.Helper()
-	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: t.Output()})
-	require.NoError(t, err)
+	tel := storetest.Must(telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: t.Output()}))(t)
 	db, err := database.Open(database.Config{URL: "sqlite://" + filepath.Join(t.TempDir(), "test.db"), MaxConnections: 1},
 		tel)
 	require.NoError(t, err)

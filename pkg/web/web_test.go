@@ -116,18 +116,11 @@ func TestPanicsAndUnknownErrorsAreNotDisclosed(t *testing.T) {
 }
 
 func TestCallerIsThatOfEachRequest(t *testing.T) {
-	e := web.New(problem.Writer{})
-	e.GET("/", web.Handler(problem.Writer{}, func(g *gin.Context) (web.Reply, error) {
-		caller, err := web.Caller(g)
-		return web.Reply{JSON: caller}, err
-	}))
 	free, developer := `{"tier":"free","pageSize":10,"history":false}`, `{"tier":"developer","pageSize":50,"history":true}`
 	for _, header := range []string{free, free, developer, free, developer, developer,
 		`{"tier":"","pageSize":10,"history":false}`, free, "", developer} {
-		req := httptest.NewRequest(http.MethodGet, "/", nil)
-		req.Header.Set(api.CallerHeader, header)
-		rec := httptest.NewRecorder()
-		e.ServeHTTP(rec, req)
+		rec := serve(t, http.MethodGet, "/things/1", http.Header{api.CallerHeader: {header}},
+			func(g *gin.Context) (web.Reply, error) { return web.JSON(web.Caller(g)) })
 		if header == free || header == developer {
 			require.Equal(t, header, rec.Body.String())
 		} else {
@@ -154,19 +147,12 @@ func TestFailedStreamClosesConnection(t *testing.T) {
 }
 
 func TestActorIsAShortPrintableName(t *testing.T) {
-	e := web.New(problem.Writer{})
-	e.GET("/", web.Handler(problem.Writer{}, func(g *gin.Context) (web.Reply, error) {
-		name, err := web.Actor(g)
-		return web.Reply{JSON: name}, err
-	}))
 	for name, status := range map[string]int{
 		"ann": 200, "Zoë Tremblay": 200, "Team 👩\u200d💻": 200, "": 400, "\u200b": 400, "a\u202eb": 400,
 		strings.Repeat("a", 201): 400, "a\tb": 400, "a\xff": 400,
 	} {
-		req := httptest.NewRequest(http.MethodGet, "/", nil)
-		req.Header.Set(api.ActorHeader, name)
-		rec := httptest.NewRecorder()
-		e.ServeHTTP(rec, req)
+		rec := serve(t, http.MethodGet, "/things/1", http.Header{api.ActorHeader: {name}},
+			func(g *gin.Context) (web.Reply, error) { return web.JSON(web.Actor(g)) })
 		require.Equal(t, status, rec.Code, "%q", name)
 	}
 }
@@ -184,7 +170,6 @@ func serveWithExpiredTimeouts(t *testing.T, handle func(*gin.Context) (web.Reply
 	return s.URL
 }
 
-// post sends a file.
 func post(t *testing.T, url string, file io.Reader) (status int, body string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, file)

@@ -36,8 +36,7 @@ func (s *instance) submit(page, form string) (location string) {
 	req.Header.Set("Authorization", "Bearer "+servicetest.Token(peer.Gateway))
 	req.Header.Set("Origin", servicetest.PublicURL)
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	resp, err := http.DefaultTransport.RoundTrip(req) // follows no redirect
-	require.NoError(s.t, err)
+	resp := storetest.Must(http.DefaultTransport.RoundTrip(req))(s.t) // follows no redirect
 	require.NoError(s.t, resp.Body.Close())
 	require.Equal(s.t, http.StatusSeeOther, resp.StatusCode)
 	return resp.Header.Get("Location")

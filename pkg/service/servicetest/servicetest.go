@@ -95,8 +95,7 @@ func (s *Service) operations(path string) Response {
 // Listen returns a listener on a free loopback port. It is closed at the end of the test.
 func Listen(t testing.TB) net.Listener {
 	t.Helper()
-	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	ln := storetest.Must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = ln.Close() })
 	return ln
 }

@@ -41,8 +41,7 @@ func (s *Server) Detach() {
 func (s *Server) IsPrimary() bool { return strings.Contains(s.info("replication"), "role:master") }
 
 func (s *Server) info(section string) string {
-	o, err := redis.ParseURL(s.URL)
-	require.NoError(s.t, err)
+	o := storetest.Must(redis.ParseURL(s.URL))(s.t)
 	c := redis.NewClient(o)
 	defer c.Close()
 	return c.Info(s.t.Context(), section).Val()
@@ -92,8 +91,7 @@ func (s *Server) sentinel(quorum int, downAfter time.Duration) *Sentinel {
 	}, "\n")
 	require.NoError(s.t, os.WriteFile(file, []byte(text), 0o600))
 	started.cmd = exec.CommandContext(context.Background(), "redis-server", file, "--sentinel")
-	out, err := started.cmd.StdoutPipe()
-	require.NoError(s.t, err)
+	out := storetest.Must(started.cmd.StdoutPipe())(s.t)
 	require.NoError(s.t, started.cmd.Start())
 	s.t.Cleanup(func() {
 		_ = started.cmd.Process.Kill()

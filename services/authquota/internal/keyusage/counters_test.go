@@ -181,14 +181,16 @@ func TestCopy(t *testing.T) {
 	})
 }
 
-func TestCopyWithoutRedis(t *testing.T) {
+func TestOutageOfRedis(t *testing.T) {
 	server := storetest.Must(embedded.Start("127.0.0.1:0"))(t)
 	options := storetest.Must(redis.ParseURL(server.URL()))(t)
 	options.DialerRetries, options.MaxRetries = 1, -1
 	c := redis.NewClient(options)
 	defer c.Close()
 	server.Close()
-	require.Equal(t, problem.ServiceUnavailable, problem.Of(newMeter(t, c).Copy(t.Context())).Code)
+	m := newMeter(t, c)
+	require.Equal(t, problem.ServiceUnavailable, problem.Of(m.Copy(t.Context())).Code)
+	require.Equal(t, problem.ServiceUnavailable, problem.Of(m.Restore(t.Context(), day)).Code)
 }
 
 // A counter that changes while it is saved is saved again. A counter that Redis loses meanwhile is
@@ -262,13 +264,11 @@ func TestRestore(t *testing.T) {
 		require.NoError(t, m.Restore(t.Context(), day), "existing counters are newer than the ledger")
 		requireDay(t, c, counts)
 
-		require.NoError(t, m.Restore(t.Context(), "2026-11-21"))
+		disconnected, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.NoError(t, m.Restore(disconnected, "2026-11-21"), "others may wait for it")
 		require.Equal(t, map[string]string{counter.ServiceField: "0"},
 			c.HGetAll(t.Context(), counter.Day("2026-11-21")).Val())
-
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		require.Equal(t, problem.ServiceUnavailable, problem.Of(m.Restore(ended, day)).Code)
 	})
 }
 

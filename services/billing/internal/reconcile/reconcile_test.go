@@ -21,7 +21,6 @@ func (s *test) buy(account string) (id string) {
 	return id
 }
 
-// pending returns the accounts whose entitlements are pushed.
 func (s *test) pending() (accounts []string) {
 	s.t.Helper()
 	due := storetest.Must(s.Store.Due(s.t.Context(), 100))(s.t)
@@ -39,7 +38,6 @@ func (s *test) pushed(accounts ...string) {
 	require.Empty(s.t, s.pending())
 }
 
-// execute runs a statement as an operator would.
 func (s *test) execute(statement string) {
 	s.t.Helper()
 	done := s.db.Exec(statement)

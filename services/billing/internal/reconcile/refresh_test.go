@@ -60,8 +60,7 @@ func onBothDatabases(t *testing.T, do func(t *testing.T, s *test)) {
 // refresh applies the state of a subscription, as a webhook event does.
 func (s *test) refresh(id string) store.Change {
 	s.t.Helper()
-	change := storetest.Must(s.Refresh(s.t.Context(), id, store.Cause{Actor: "test"}))(s.t)
-	return change
+	return storetest.Must(s.Refresh(s.t.Context(), id, store.Cause{Actor: "test"}))(s.t)
 }
 
 func (s *test) entitlement(account string) api.Entitlement {
@@ -72,8 +71,7 @@ func (s *test) entitlement(account string) api.Entitlement {
 
 func (s *test) run() api.BillingReport {
 	s.t.Helper()
-	report := storetest.Must(s.Run(s.t.Context(), "test"))(s.t)
-	return report
+	return storetest.Must(s.Run(s.t.Context(), "test"))(s.t)
 }
 
 func TestOutcomeOfEvent(t *testing.T) {

@@ -35,7 +35,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -158,16 +160,121 @@ func (l *Limiter) Admit(ctx context.Context, p api.Principal) (Decision, error) 
 		maxAttempts))
 }
 
-// send runs the admission script for a batch and stores the result in each call.
+// decide runs the admission script for a call, together with others, and stores the result in c.
+// The call has a span of its own if its request is recorded: the batch has many parents.
+func (l *Limiter) decide(ctx context.Context, c *call) {
+	_, span := redisdb.StartSpan(ctx, l.cfg.Tracer, l.cfg.Redis, "evalsha")
+	l.batches.do(c)
+	telemetry.End(span, c.err)
+}
+
+// Limits of batching. With two batches in flight, Redis runs one while the reply to the other
+// travels. More would only make batches smaller (BenchmarkAdmit).
+const (
+	maxInFlight = 2
+	maxBatch    = 64 // blocks Redis for under 1 ms
+)
+
+// batcher groups concurrent calls into batches. A call still waits for one round trip, but shares
+// its cost and most of the script's with the rest of the batch. A call that finds a free slot is
+// sent immediately and alone.
+type batcher struct {
+	send   func(ctx context.Context, calls []*call)
+	budget time.Duration // for the reply to a call, from do
+
+	mu       sync.Mutex
+	waiting  []*call
+	inFlight int
+}
+
+// call is one call to be admitted. send sets day, reply and err.
+type call struct {
+	principal *api.Principal
+	since     time.Time
+
+	day   Day // argument of the script
+	reply []any
+	err   error
+
+	// handoff receives the batch that this call must send, with the call itself, or nil once
+	// another call has sent it. It is nil if the call did not wait.
+	handoff chan []*call
+}
+
+// do sends c and waits for its reply, at most for the budget: the deadline of a batch is that of
+// its oldest call. After a batch, the oldest waiting call sends the next one in its own goroutine.
+func (b *batcher) do(c *call) {
+	c.since = time.Now()
+	b.mu.Lock()
+	if b.inFlight < maxInFlight {
+		b.inFlight++
+		b.mu.Unlock()
+		b.lead([]*call{c})
+		return
+	}
+	c.handoff = make(chan []*call, 1)
+	b.waiting = append(b.waiting, c)
+	b.mu.Unlock()
+	if batch := <-c.handoff; batch != nil {
+		b.lead(batch)
+	}
+}
+
+// lead sends a batch, which begins with the call of this goroutine, and passes the slot in flight
+// on.
+func (b *batcher) lead(batch []*call) {
+	defer func() { // also after a panic
+		for _, c := range batch[1:] {
+			c.handoff <- nil
+		}
+		if next := b.next(); next != nil {
+			next[0].handoff <- next
+		}
+	}()
+	b.exec(batch)
+}
+
+// next removes up to maxBatch waiting calls and returns them. If none is waiting, it releases one
+// slot in flight and returns nil.
+func (b *batcher) next() []*call {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := min(len(b.waiting), maxBatch)
+	if n == 0 {
+		b.inFlight--
+		return nil
+	}
+	batch := b.waiting[:n:n]
+	b.waiting = b.waiting[n:]
+	return batch
+}
+
+// errExpired is the error of a call whose budget expired in the queue.
+var errExpired = errors.New("admission budget expired in the queue")
+
+// exec sends a batch, unless its budget has expired. Redis would run it for no caller, and the
+// timeout would count as a failure of Redis.
+func (b *batcher) exec(batch []*call) {
+	deadline := batch[0].since.Add(b.budget)
+	if time.Until(deadline) <= replyTime {
+		for _, c := range batch {
+			c.err = errExpired
+		}
+		return
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	defer cancel()
+	b.send(ctx, batch)
+}
+
 func (l *Limiter) send(ctx context.Context, calls []*call) {
 	day := Day(l.day.Load())
 	keys := make([]string, 0, 4+len(calls))
 	keys = append(keys, counter.Epochs, day.key(), counter.Clock, counter.Changed(day.String()))
 	args := make([]any, 0, 9+5*len(calls))
 	earliest, latest := l.clock.bounds(ctx)
-	args = append(args, int64(day), counter.ServiceField, counter.LatestField, l.cfg.Capacity, l.testClock(), earliest,
-		latest,
-		counter.BaseField, l.cfg.BaseCap)
+	args = append(args, int64(day), counter.ServiceField, counter.LatestField, l.cfg.Capacity, l.testClock(),
+		earliest, latest, counter.BaseField, l.cfg.BaseCap)
 	for _, c := range calls {
 		keys = append(keys, counter.Window(c.principal.Account))
 		args = append(args, c.principal.Account, c.principal.Epoch, c.principal.Limits.PerMinute, c.principal.Limits.PerDay,
@@ -195,19 +302,11 @@ func (l *Limiter) testClock() any {
 	return l.cfg.RedisNow().UnixMicro()
 }
 
-// decide runs the admission script for a call, together with others, and stores the result in c.
-// The call has a span of its own if its request is recorded: the batch has many parents.
-func (l *Limiter) decide(ctx context.Context, c *call) {
-	_, span := redisdb.StartSpan(ctx, l.cfg.Tracer, l.cfg.Redis, "evalsha")
-	l.batches.do(c)
-	telemetry.End(span, c.err)
-}
-
 func (l *Limiter) decode(reply []any, p *api.Principal, day Day) Decision {
 	d := Decision{
 		Verdict: Rejected, Limits: p.Limits, Base: isBase(p), Clock: time.UnixMicro(integer(reply, 1)), Day: day,
-		Today: int(integer(reply, 2)), Recent: int(integer(reply, 3)), Room: time.Duration(integer(reply,
-			4)) * time.Microsecond,
+		Today: int(integer(reply, 2)), Recent: int(integer(reply, 3)),
+		Room: time.Duration(integer(reply, 4)) * time.Microsecond,
 	}
 	l.used.Store(int64(day)<<32 | integer(reply, 5))
 	l.ofBase.Store(int64(day)<<32 | integer(reply, 6))
@@ -248,21 +347,6 @@ func (l *Limiter) Refund(ctx context.Context, account string, d *Decision) error
 	return nil
 }
 
-// Used returns the used share of today's capacity, as of the latest decision of this process. It is
-// 0 if there was none today, so take the maximum of all replicas.
-func (l *Limiter) Used() float64 { return l.share(&l.used, l.cfg.Capacity) }
-
-// UsedByBase is like Used, for the part of the capacity that the base tier may use.
-func (l *Limiter) UsedByBase() float64 { return l.share(&l.ofBase, l.cfg.BaseCap) }
-
-func (l *Limiter) share(calls *atomic.Int64, of int) float64 {
-	used := calls.Load()
-	if Day(used>>32) != dayOf(l.cfg.Now()) {
-		return 0
-	}
-	return float64(used&(1<<32-1)) / float64(of)
-}
-
 // Current reports whether the principal's epoch is the current one of its account. An error is a
 // 503.
 func (l *Limiter) Current(ctx context.Context, p api.Principal) (bool, error) {
@@ -281,34 +365,6 @@ func (l *Limiter) Current(ctx context.Context, p api.Principal) (bool, error) {
 	return epoch == strconv.FormatInt(p.Epoch, 10), nil
 }
 
-// restoreTimeout limits a restore, which takes up to seconds.
-const restoreTimeout = 30 * time.Second
-
-// errRestoring is the error of a call that did not wait for the end of a restore.
-var errRestoring = errors.New("counters are being restored from the ledger")
-
-// restore requests the counters of a day that Redis lacks, and waits as long as for one round trip:
-// a call that needs a longer restore fails with 503. Concurrent calls share one request, which
-// continues when they have returned.
-func (l *Limiter) restore(ctx context.Context, day Day) error {
-	name := day.String()
-	restored := l.restores.DoChan(name, func() (any, error) {
-		ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
-		defer cancel()
-		return nil, l.cfg.Restore(ctx, name)
-	})
-	err := errRestoring
-	select {
-	case r := <-restored:
-		err = r.Err
-	case <-time.After(l.batches.budget):
-	}
-	if err != nil {
-		return problem.Unavailable(fmt.Errorf("restoring counters of %s: %w", name, err))
-	}
-	return nil
-}
-
 func (l *Limiter) run(ctx context.Context, script *redis.Script, keys []string, args ...any) *redis.Cmd {
 	done, err := l.breaker.Allow()
 	if err != nil {
@@ -320,3 +376,114 @@ func (l *Limiter) run(ctx context.Context, script *redis.Script, keys []string, 
 	done(cmd.Err())
 	return cmd
 }
+
+// Verdict is the result of an admission.
+type Verdict string
+
+const (
+	Admitted Verdict = "admitted" // charged to the minute, the day and the service
+	Rejected Verdict = "refused"  // by at least one limit; nothing was charged
+	Outdated Verdict = "epoch"    // the cached principal is out of date; nothing was charged
+
+	// Internal to this package; Admit retries after them.
+	wrongDay Verdict = "day"     // the Redis clock is on another day
+	missing  Verdict = "missing" // the day has no counters
+	late     Verdict = "late"    // the script ran after the deadline of the batch
+)
+
+// Decision is the result of one admission, with the figures for the response headers. Only Verdict
+// is set if it is Outdated.
+type Decision struct {
+	Verdict Verdict
+	Limits  api.Limits
+	Clock   time.Time     // Redis time, shared by all replicas
+	Day     Day           // the day to which the call was, or would have been, charged
+	Today   int           // calls of the account on that day, including this one if admitted
+	Recent  int           // calls of the account in the minute window, including this one if admitted
+	Room    time.Duration // until the minute window has more room
+
+	Base bool // the call counts against the share of the base tier
+
+	ServiceFull, BaseFull, DayFull, MinuteFull bool // exceeded limits
+}
+
+func (d Decision) untilMidnight() time.Duration { return (d.Day + 1).Start().Sub(d.Clock) }
+
+// RetryAfter returns the time until the call would be admitted if no other call is made: the
+// longest wait of the exceeded limits.
+func (d Decision) RetryAfter() time.Duration {
+	var wait time.Duration
+	if d.MinuteFull {
+		wait = d.Room
+	}
+	if d.DayFull || d.ServiceFull || d.BaseFull {
+		wait = max(wait, d.untilMidnight())
+	}
+	return wait
+}
+
+// Limit returns the code of the exceeded limit. If several are exceeded, the order is: shared
+// capacity, day, minute.
+func (d Decision) Limit() problem.Code {
+	switch {
+	case d.ServiceFull, d.BaseFull:
+		return problem.ServiceCapacityReached
+	case d.DayFull:
+		return problem.DailyLimitReached
+	}
+	return problem.MinuteLimitReached
+}
+
+// Problem returns the 429 error with the exceeded limit and the wait.
+func (d Decision) Problem() *problem.Error {
+	code, message := d.Limit(), ""
+	switch code {
+	case problem.ServiceCapacityReached:
+		message = "Daily capacity reached (shared by all accounts; it resets at 00:00 UTC)."
+		if !d.ServiceFull {
+			message = "Daily capacity of the " + string(api.BaseTier) +
+				" tier reached (shared by all of its accounts; it resets at 00:00 UTC)."
+		}
+	case problem.DailyLimitReached:
+		message = "Daily limit reached (" + strconv.Itoa(d.Limits.PerDay) + " requests per UTC day; it resets at 00:00 UTC)."
+	default:
+		message = "Minute limit reached (" + strconv.Itoa(d.Limits.PerMinute) + " requests in any 60 seconds)."
+	}
+	return (&problem.Error{Code: code, Message: message}).RetryIn(d.RetryAfter())
+}
+
+// SetHeaders sets the rate limit headers: the day in X-RateLimit-*, day and minute in the fields of
+// draft-ietf-httpapi-ratelimit-headers. Times are in seconds, rounded up.
+func (d Decision) SetHeaders(h http.Header) {
+	var buffer [256]byte
+	text, ends := buffer[:0], [len(rateLimitHeaders)]int{}
+	number := func(before string, n int) { text = strconv.AppendInt(append(text, before...), int64(n), 10) }
+	remaining := max(0, d.Limits.PerDay-d.Today)
+	number("", d.Limits.PerDay)
+	ends[0] = len(text)
+	number("", remaining)
+	ends[1] = len(text)
+	number("", int(d.Day+1)*86400)
+	ends[2] = len(text)
+	number(`"minute";q=`, d.Limits.PerMinute)
+	number(`;w=60, "day";q=`, d.Limits.PerDay)
+	text = append(text, ";w=86400"...)
+	ends[3] = len(text)
+	number(`"minute";r=`, max(0, d.Limits.PerMinute-d.Recent))
+	number(";t=", seconds(d.Room))
+	number(`, "day";r=`, remaining)
+	number(";t=", seconds(d.untilMidnight()))
+	ends[4] = len(text)
+	all, start, values := string(text), 0, make([]string, len(ends)) // two allocations for all headers
+	for i, name := range rateLimitHeaders {
+		values[i] = all[start:ends[i]]
+		start, h[name] = ends[i], values[i:i+1:i+1]
+	}
+}
+
+// rateLimitHeaders are the names of the headers that SetHeaders sets.
+var rateLimitHeaders = [...]string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
+	"RateLimit-Policy", "RateLimit"}
+
+// seconds returns d in whole seconds, rounded up.
+func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }

@@ -1,4 +1,4 @@
--- Admits a batch of calls in order. Each call is checked against every limit and then charged to all of them or to none. rule.go
+-- Admits a batch of calls in order. Each call is checked against every limit and then charged to all of them or to none. rule_test.go
 -- states the rule for one call in Go.
 --
 -- KEYS  1 hash of epochs by account

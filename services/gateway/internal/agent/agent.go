@@ -2,6 +2,11 @@
 // (https://modelcontextprotocol.io, streamable HTTP without sessions). Each call of a tool is one
 // call of the API with the caller's key. Its result is short, says for each fact what evidence
 // there is, and how to cite it.
+//
+// Parse reads a Message, and a Server answers it with the library of the protocol. A tool makes its
+// Call through the caller of Serve, which authenticates and charges it. The table tools has their
+// names and parameters, which are those of the operations in the description of the API; the types
+// of a record and of results say what a model gets of a response.
 package agent
 
 import (
@@ -132,7 +137,6 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, m Message, call C
 	s.handler.ServeHTTP(w, r)
 }
 
-// add registers a tool whose parameters are those of its operation.
 func (s *Server) add(server *mcp.Server, t tool, description *apidoc.Description) error {
 	o, ok := description.Operation(t.operation)
 	if !ok {

@@ -53,8 +53,6 @@ func codeHTML(language, code string) template.HTML {
 // highlighted are the results of highlight: the pages of all sites have the same blocks.
 var highlighted sync.Map
 
-// highlight returns code as HTML, with an element around each keyword, text, number, comment and
-// name of a member.
 func highlight(language, code string) string {
 	key := [2]string{language, code}
 	if done, ok := highlighted.Load(key); ok {

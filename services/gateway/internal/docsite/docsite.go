@@ -1,5 +1,11 @@
 // Package docsite serves the consumer documentation: the pages of module docs, the error codes, the
 // SDKs and the OpenAPI description. All documents are rendered in advance and served from memory.
+//
+// A Site holds the documents by path. A rendering makes them: Markdown pages in the layout of the
+// site with a menu and a search, tables that code has, such as the error codes, and the front page.
+// They state the Figures of this installation, which are the limits of its tiers. While these are
+// unknown, the documents that state them are withheld; when they or the data of the front page and
+// the status page change, the site renders the documents that have them again (Site.change).
 package docsite
 
 import (
@@ -157,14 +163,12 @@ func (r rendering) limited() error {
 	return errors.Join(r.front(), r.reference(text, cache), r.description(text, cache))
 }
 
-// source returns a document that is made from a table, as text.
 func (r rendering) source(name string, table any) (string, error) {
 	var text strings.Builder
 	err := r.sources.ExecuteTemplate(&text, name, table)
 	return text.String(), err
 }
 
-// tablePage adds a page whose Markdown text is made from a table.
 func (r rendering) tablePage(p page, source string, table any) error {
 	text, err := r.source(source, table)
 	if err != nil {

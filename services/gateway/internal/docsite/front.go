@@ -133,7 +133,6 @@ var meanings = map[api.Category]string{
 	api.Host:  "let what you own: a room, a car, a parking place",
 }
 
-// recordsOf counts the records of a catalog with a status; "" is any.
 func recordsOf(o *api.CatalogOverview, status api.VerificationStatus) (n int) {
 	if o == nil {
 		return 0

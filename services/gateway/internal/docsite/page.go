@@ -46,7 +46,6 @@ func (r rendering) page(p page) error {
 	return err
 }
 
-// markdownPage adds the page with a Markdown text, and the text itself.
 func (r rendering) markdownPage(p page, text string) error {
 	p.Source = markdownPath(p.Path)
 	for _, path := range []string{p.Source, strings.TrimSuffix(p.Path, "/") + ".md"} { // a start page has both
@@ -102,7 +101,6 @@ func (s *Site) body(name string, data any) (template.HTML, error) {
 	return template.HTML(body.String()), err //nolint:gosec // a template's output
 }
 
-// markdownPath returns the path of the Markdown text of a page.
 func markdownPath(page string) string {
 	if page == path("") || strings.HasSuffix(page, "/") {
 		return strings.TrimSuffix(page, "/") + "/index.md"

@@ -115,7 +115,6 @@ func valuesOf(s apidoc.Schema) string {
 	return strings.Join(all, ", ")
 }
 
-// typeOf describes a schema in words, with links to named schemas.
 func typeOf(s apidoc.Schema) string {
 	switch {
 	case s.Name() != "":

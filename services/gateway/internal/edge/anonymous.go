@@ -57,7 +57,6 @@ func (l *anonymous) admit(ctx context.Context, from netip.Addr, units int, now t
 	return nil
 }
 
-// ofAccount returns the limiter for work that is not charged to an account.
 func (l *anonymous) ofAccount(id string) *rate.Limiter {
 	return l.by[maphash.String(l.seed, id)%uint64(len(l.by))]
 }

@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,12 +14,14 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/gateway/internal/admission"
 	"opportunity.internal/services/gateway/internal/authn"
 	"opportunity.internal/services/gateway/internal/docsite"
 	"opportunity.internal/services/gateway/internal/proxy"
 )
 
+// exchange is one request on its way through the steps of its route.
 type exchange struct {
 	*gin.Context
 
@@ -119,12 +122,214 @@ func next(c *gin.Context) (err error) {
 	return nil
 }
 
+// authenticate resolves the key of a call and stores its principal, also with some errors. A call
+// that another request makes can bring its key in the context instead.
+func (e *Edge) authenticate(x *exchange) (err error) {
+	key, given := x.Request.Context().Value(keyOfCall{}).(authn.Key)
+	if !given {
+		if key, err = authn.Read(x.Request.Header["Authorization"], e.OlderKeys); err != nil {
+			return err
+		}
+	}
+	x.key = key
+	return e.resolve(x)
+}
+
+type keyOfCall struct{}
+
+func (e *Edge) resolve(x *exchange) error {
+	p, err := e.Keys.Resolve(x.Request.Context(), x.key)
+	if p != nil {
+		x.caller = p
+	}
+	return fromService(err)
+}
+
+// admit charges a call to the account of its principal, runs the further steps, and refunds the
+// charge unless they keep it.
+func (e *Edge) admit(x *exchange) error {
+	if err := e.decide(x); err != nil {
+		return err
+	}
+	if x.charge.Verdict == admission.Rejected {
+		x.charge.SetHeaders(x.Writer.Header())
+		return x.charge.Problem()
+	}
+	defer e.settle(x, false) // after an error or a panic
+	x.Next()
+	return nil
+}
+
+// maxAttempts bounds how often one request resolves its key. A third attempt requires two changes
+// of the account in between.
+const maxAttempts = 3
+
+// decide stores the decision of the limiter on a call. If the limiter finds the cached principal
+// outdated, or another Redis has decided than the one of its epoch, the key is resolved again. So a
+// change at authquota applies to the next request, also if a failover of Redis has undone its
+// epoch.
+func (e *Edge) decide(x *exchange) error {
+	ctx := x.Request.Context()
+	for attempt := range maxAttempts {
+		if attempt > 0 {
+			if err := e.resolve(x); err != nil {
+				return err
+			}
+		}
+		p := x.caller
+		if p.Suspended {
+			current, err := e.Limiter.Current(ctx, p.Principal)
+			if err != nil {
+				e.meters.decided(admission.Decision{}, err, p.Tier)
+				return err
+			}
+			if current && e.Keys.InTerm(p) {
+				e.meters.decided(admission.Decision{Verdict: suspended}, nil, p.Tier)
+				return problem.New(problem.AccountSuspended, "This account is suspended. Contact the operator of the service.")
+			}
+			e.Keys.Forget(p)
+			continue
+		}
+		charge, err := e.Limiter.Admit(ctx, p.Principal)
+		e.meters.decided(charge, err, p.Tier)
+		if err != nil {
+			return err
+		}
+		if e.Keys.InTerm(p) && charge.Verdict != admission.Outdated {
+			x.charge = charge
+			return nil
+		}
+		if charge.Verdict == admission.Admitted {
+			x.charge = charge
+			e.refund(x)
+			x.charge = admission.Decision{}
+		}
+		e.Keys.Forget(p)
+	}
+	return problem.Unavailable(fmt.Errorf("principal outdated after %d attempts: account keeps changing", maxAttempts))
+}
+
+func forward(service *proxy.Service) step {
+	return func(x *exchange) error { return x.take(service.Forward(x.Request, x.path, x.caller.Caller)) }
+}
+
+// take keeps the response of a service for the last step.
+func (x *exchange) take(response proxy.Response, err error) error {
+	x.response = response
+	return fromService(err)
+}
+
+func fromService(err error) error {
+	if err != nil {
+		return upstream{err}
+	}
+	return nil
+}
+
+func (e *Edge) respond(x *exchange) error {
+	x.status = x.response.StatusCode
+	x.code = results[x.status].code
+	if x.status == http.StatusBadRequest && x.caller != nil {
+		x.code = x.response.ErrorCode()
+	}
+	if isCharged(x.status) {
+		if x.charge.Verdict == admission.Admitted {
+			x.charge.SetHeaders(x.Writer.Header())
+		}
+	} else {
+		e.settle(x, false)
+	}
+	err := x.response.Write(x.Writer)
+	if err == nil || errors.Is(err, context.Canceled) { // a client that disconnected may have most of the response
+		e.settle(x, true)
+	}
+	return fromService(err)
+}
+
+// settle ends the charge of an admitted call, once: it keeps it, or refunds it and shows that in
+// the headers.
+func (e *Edge) settle(x *exchange, keep bool) {
+	if x.charge.Verdict != admission.Admitted || x.settled {
+		return
+	}
+	x.settled = true
+	if !keep {
+		e.refund(x)
+		x.charge.SetHeaders(x.Writer.Header())
+	}
+}
+
+// results has the statuses that are not a failure of the service.
+var results = map[int]struct {
+	outcome api.CallOutcome
+	charged bool
+	code    problem.Code // of every error with the status; empty if there are several
+}{
+	http.StatusOK:              {api.CallServed, true, ""},
+	http.StatusNotModified:     {api.CallServed, true, ""},
+	http.StatusNotFound:        {api.CallNotFound, true, problem.NotFound},
+	http.StatusBadRequest:      {api.CallBadRequest, false, ""},
+	http.StatusGone:            {api.CallBadRequest, false, problem.CursorExpired},
+	http.StatusPaymentRequired: {api.CallSubscriptionRequired, false, problem.SubscriptionRequired},
+}
+
+func isCharged(status int) bool { return results[status].charged }
+
+func (e *Edge) refund(x *exchange) {
+	ctx := x.Request.Context()
+	if err := e.Limiter.Refund(ctx, x.caller.Account, &x.charge); err != nil {
+		e.Telemetry.Log.WarnContext(ctx, "charge refund failed", "account_id", x.caller.Account, "error", err.Error())
+	}
+}
+
+// statusDisconnected is logged for a call whose client disconnected before it had the whole
+// response.
+const statusDisconnected = 499
+
+func (e *Edge) record(x *exchange, err error) {
+	if x.caller == nil {
+		return
+	}
+	now, took, status, code, outcome := e.Now(), time.Since(x.since), x.status, x.code, callOutcome(x.status, err)
+	if err != nil {
+		code = problem.Of(err).Code
+		status = code.Status()
+	}
+	if errors.Is(err, context.Canceled) {
+		status = statusDisconnected
+	}
+	at := x.charge.Clock
+	if at.IsZero() { // nothing was charged
+		at = now
+	}
+	e.Usage.Record(api.LoggedRequest{
+		ID: telemetry.RequestID(x.Request.Context()), Key: x.caller.Key, At: now.Add(-took), Route: string(x.operation),
+		Params: x.Request.URL.RawQuery, Status: status, Code: string(code), Duration: took,
+	}, outcome, at)
+}
+
+// callOutcome classifies a call by the status of its response, if the service has sent one, or by
+// its error.
+func callOutcome(status int, err error) api.CallOutcome {
+	if err == nil || errors.Is(err, proxy.ErrTruncated) && errors.Is(err, context.Canceled) {
+		return cmp.Or(results[status].outcome, api.CallFailed)
+	}
+	switch code := problem.Of(err).Code; code {
+	case problem.ExpiredAPIKey, problem.RevokedAPIKey, problem.AccountSuspended,
+		problem.MinuteLimitReached, problem.DailyLimitReached, problem.ServiceCapacityReached:
+		return api.CallOutcome(code)
+	case problem.BodyNotAllowed:
+		return api.CallBadRequest
+	}
+	return api.CallFailed
+}
+
 type upstream struct{ error }
 
 func (u upstream) Unwrap() error { return u.error }
 
 func outcomeOf(status int, err error) string {
-	var fault upstream
+	_, fault := errors.AsType[upstream](err)
 	switch {
 	case errors.Is(err, context.Canceled):
 		return rejected
@@ -134,7 +339,7 @@ func outcomeOf(status int, err error) string {
 		return upstreamFault // the service sent an error page
 	case err == nil, problem.Of(err).Code.Status() < http.StatusInternalServerError:
 		return rejected
-	case errors.As(err, &fault):
+	case fault:
 		return upstreamFault
 	}
 	return ourFault

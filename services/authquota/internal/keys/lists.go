@@ -2,124 +2,17 @@ package keys
 
 import (
 	"context"
-	"errors"
-	"slices"
-	"strings"
 	"time"
-
-	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
-// Store stores keys and key requests.
-type Store struct{ db *accountdb.DB }
-
-// NewStore returns a Store.
-func NewStore(db *accountdb.DB) *Store { return &Store{db} }
-
-type row struct {
-	Key `gorm:"embedded"`
-
-	Digest string
-}
-
-func (row) TableName() string { return "api_keys" }
-
-// create stores a new key with the tier and the entitlements of its account.
-func create(tx *accountdb.Tx, a account.Account, key Key, stored Record) (Key, error) {
-	key.Standing, key.Account, key.CreatedAt = a.Standing, a.ID, tx.Now
-	key.Prefix, key.LastFour = stored.Prefix, stored.LastFour
-	return key, tx.DB.Omit("tier").Create(&row{key, stored.Digest}).Error
-}
-
-const owned = `SELECT k.*, a.tier FROM api_keys k JOIN accounts a ON a.id = k.account_id `
-
-// Counted selects keys k for which Key.Counts is true. Its parameter is the current time.
-const Counted = `k.revoked_at IS NULL AND k.replaced_at IS NULL AND k.expires_at > ?`
-
-// named is Counted with a named parameter.
-var named = strings.Replace(Counted, "?", "@now", 1)
-
-// Resolved is a key with what else decides about requests with it.
-type Resolved struct {
-	Key
-
-	Suspended bool
-	Epoch     accountdb.Epoch // of the account
-}
-
-// Resolve returns the key with one of the digests.
-func (s *Store) Resolve(ctx context.Context, digests []string) (Resolved, error) {
-	return s.resolve(ctx, "k.digest IN ?", digests)
-}
-
-// ResolveOwn returns a key of the account.
-func (s *Store) ResolveOwn(ctx context.Context, id, key string) (Resolved, error) {
-	return s.resolve(ctx, "k.id = ? AND k.account_id = ?", key, id)
-}
-
-// resolve reads the key that where selects, in one statement, because every lookup of a gateway
-// does.
-func (s *Store) resolve(ctx context.Context, where string, args ...any) (found Resolved, err error) {
-	var rows []struct {
-		Key         Key `gorm:"embedded"`
-		SuspendedAt *int64
-		Epoch       accountdb.Epoch     `gorm:"embedded"`
-		Paid        account.Entitlement `gorm:"embedded;embeddedPrefix:paid_"` // with version 0 if there is none
-	}
-	err = s.db.WithContext(ctx).Raw(`SELECT k.*, a.tier, a.suspended_at, `+accountdb.EpochColumns+`,
-			coalesce(e.tier, '') AS paid_tier, e.paid_until AS paid_paid_until, coalesce(e.renews, false) AS paid_renews,
-			coalesce(e.trouble, '') AS paid_trouble, coalesce(e.version, 0) AS paid_version
-		FROM api_keys k JOIN accounts a ON a.id = k.account_id LEFT JOIN entitlements e ON e.holder_id = a.id
-		WHERE `+where+" ORDER BY e.account_id", args...).Scan(&rows).Error
-	if err == nil && len(rows) == 0 {
-		err = problem.NoSuch("key")
-	}
-	if err != nil {
-		return found, database.Outage(err)
-	}
-	found = Resolved{rows[0].Key, rows[0].SuspendedAt != nil, rows[0].Epoch}
-	for _, r := range rows {
-		if r.Paid.Version > 0 {
-			found.Paid = append(found.Paid, api.Entitlement(r.Paid))
-		}
-	}
-	return found, nil
-}
-
-// findKeys returns the keys k that where selects, with the entitlements of their accounts.
-func findKeys(db *gorm.DB, where string, args ...any) ([]Key, error) {
-	var found []Key
-	if err := db.Raw(owned+where, args...).Scan(&found).Error; err != nil {
-		return nil, err
-	}
-	holders := make([]string, len(found))
-	for i, k := range found {
-		holders[i] = k.Account
-	}
-	slices.Sort(holders)
-	paid, err := account.Paid(db, slices.Compact(holders)...)
-	for i := range found {
-		found[i].Paid = paid[found[i].Account]
-	}
-	return found, err
-}
-
-func findKey(db *gorm.DB, where string, args ...any) (Key, error) {
-	found, err := findKeys(db, where, args...)
-	if err == nil && len(found) == 0 {
-		err = problem.NoSuch("key")
-	}
-	if err != nil {
-		return Key{}, err
-	}
-	return found[0], nil
+// Filter selects keys for operators. Empty fields match every key.
+type Filter struct {
+	Account string // id
+	UseCase string // exact
 }
 
 // Keys returns a page of the keys that match, in order of creation. more reports whether another
@@ -152,23 +45,13 @@ func (s *Store) OwnKeys(ctx context.Context, id string) ([]Key, error) {
 	return own, err
 }
 
-// Rename sets the name, which must be valid, of a key of the account.
-func (s *Store) Rename(ctx context.Context, id, key, name string) error {
-	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
-		before, err := lockOwnKey(tx, id, key)
-		if err != nil || before.Name == name {
-			return err
-		}
-		return errors.Join(tx.Table("api_keys").Where("id = ?", key).Update("name", name).Error,
-			tx.Record(id, "key.rename", key, map[string]any{"account": id, "from": before.Name, "to": name}))
-	})
-}
-
-func lockOwnKey(tx *accountdb.Tx, id, key string) (Key, error) {
-	var r row
-	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).
-		Take(&r, "id = ? AND account_id = ?", key, id).Error
-	return r.Key, accountdb.Found(err, "key")
+// Listed returns keys at now as operators see them.
+func Listed(keys []Key, now time.Time) []api.ListedKey {
+	list := make([]api.ListedKey, len(keys))
+	for i, k := range keys {
+		list[i] = k.Listed(now)
+	}
+	return list
 }
 
 // digestRetention is the time for which gateways know a key that has ended, to say that it was
