@@ -209,7 +209,7 @@ func TestTextsAreNeitherHTMLNorDamaged(t *testing.T) {
 			text)
 	}
 	for _, text := range []string{
-		"MontrÃ©al", "â€™s", "donâ€™t", "Ã\u00a0 la carte", "25 Â°C", "â‚¬ 5", "ï»¿id", "ðŸ˜€", "ÐŸÑ€Ð¸Ð²ÐµÑ‚",
+		"MontrÃ©al", "â€™s", "ï¿½", "Ñ€Ñƒ", "Ð´Ð°", "donâ€™t", "Ã\u00a0 la carte", "25 Â°C", "â‚¬ 5", "ï»¿id", "ðŸ˜€", "ÐŸÑ€Ð¸Ð²ÐµÑ‚",
 		"Montr√©al", "don‚Äôt", "Ã‰cole", "SÃ£o", "naÃ¯ve", "Â©",
 	} {
 		p := problems(text)

@@ -1,12 +1,14 @@
 package store_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/listingfile"
 )
 
@@ -111,5 +113,83 @@ func TestImportKeepsWithdrawnListingsAndSources(t *testing.T) {
 		}
 		require.Equal(r.t, rejectedFor(4, "c"), r.importLines(export...))
 		require.Equal(r.t, rejectedFor(4, "c"), r.report(r.Preview(r.t.Context(), apitest.File(export))))
+	})
+}
+
+func TestPreviewDoesNotWrite(t *testing.T) {
+	readerOnEach(t, func(r reader) {
+		file := apitest.Lines("a", "b")
+		file[0].Curation = &api.Curation{Notes: "n"}
+		r.importLines(file...)
+		rows := func(statement string) (all []map[string]any) {
+			require.NoError(r.t, r.db.Raw(statement).Scan(&all).Error)
+			return all
+		}
+		state := func() (all []map[string]any) {
+			for _, table := range []string{"change_sequence", "listings", "curations", "summaries", "listing_changes",
+				"feed_cursor"} {
+				all = append(all, rows("SELECT * FROM "+table+" ORDER BY 1")...)
+			}
+			if r.db.Dialect == database.Postgres { // even a transaction that is rolled back increments it
+				all = append(all, rows("SELECT last_value FROM listing_changes_id_seq")...)
+			}
+			return all
+		}
+		before := state()
+		file[0].Company.Name, file[0].Curation, file[1].Visibility = "Z", &api.Curation{Notes: "m"},
+			listingfile.Published
+		preview := r.report(r.Preview(r.t.Context(), apitest.File(append(file, apitest.Lines("c")...))))
+		require.Equal(r.t, []int{1, 2, 0, 1}, []int{preview.Created, preview.Updated, preview.Unchanged,
+			preview.Published})
+		require.Equal(r.t, before, state())
+		r.importLines(file...)
+		require.NotEqual(r.t, before, state())
+	})
+}
+
+// A response of a dry run stays small however large the file is: further changes are only counted.
+func TestPreviewListsAtMost16MiBOfChanges(t *testing.T) {
+	r := newReader(t, schema.SQLite(t))
+	file := func(letter string) []listingfile.Line {
+		lines := apitest.Lines("a", "b", "c", "d", "e", "f")
+		for i := range lines {
+			lines[i].Overview = strings.Repeat(letter, 2<<20)
+		}
+		return lines
+	}
+	r.importLines(file("x")...)
+	preview := r.report(r.Preview(t.Context(), apitest.File(file("y"))))
+	require.Equal(t, 6, preview.Updated)
+	listed := len(preview.Changes) // require.Len would print them
+	require.Equal(t, 4, listed, "4 MiB each, of old and new text")
+	require.Equal(t, 2, preview.Unlisted)
+}
+
+func TestImportWarnsOfDuplicates(t *testing.T) {
+	readerOnEach(t, func(r reader) {
+		line := func(id, name, site string) listingfile.Line {
+			l := apitest.Lines(id)[0]
+			l.Company.Name, l.Company.Website = name, site
+			return l
+		}
+		known := []listingfile.Line{line("kelp", "Kélp Works Inc.", "https://kelp.works")}
+		known[0].Visibility = listingfile.Published
+		require.Empty(r.t, r.importLines(known...).Warnings)
+
+		file := []listingfile.Line{
+			line("a", "Other", "https://WWW.Kelp.Works.:443/x"),
+			line("b", "THE KE\u0301LP  WORKS", "https://b.example"), line("c", "ＫＥＬＰ-Works", "http://c.example"),
+			line("d", "Kelp", "https://d.example"), line("e", "Else", "https://d.example:8080"),
+			line("kelp", "Kelp Works", "https://kelp.works"),
+		}
+		want := []string{
+			"a may be a duplicate: kelp (published) has the same host or company name",
+			"b may be a duplicate: kelp (published) has the same host or company name",
+			"c may be a duplicate: kelp (published) has the same host or company name",
+			"e may be a duplicate: d (private) has the same host or company name",
+		}
+		require.Equal(r.t, want, r.report(r.Preview(r.t.Context(), apitest.File(file))).Warnings)
+		require.Equal(r.t, want, r.importLines(file...).Warnings)
+		require.Empty(r.t, r.importLines(file...).Warnings, "no listing is new")
 	})
 }
