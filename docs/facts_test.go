@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -74,6 +75,7 @@ func TestParametersAreDocumented(t *testing.T) {
 		}
 	}
 	for _, b := range api.BoolFacts {
+		require.True(t, bytes.Contains(api.OpenAPIYAML, []byte("\n      name: "+b.Param+"\n")), "openapi.yaml lacks %s", b.Param)
 		require.Contains(t, table, fmt.Sprintf("| `%s` | `true` or `false` | `facts.%s` |", b.Param, b.Name))
 	}
 }
