@@ -1,9 +1,7 @@
 # Developer tasks. Needs Go, git, make and a C compiler; the scripts install everything else from Debian packages.
-# docs/contributors/testing.md describes the targets that `make help` leaves out.
+# docs/contributors/testing.md and releasing.md, and docs/operators/containers.md, describe the targets that `make help` leaves out.
 
-# Everything is compiled as the released programs are, so that every clone, target and linter shares the cache of compiled packages.
-export CGO_ENABLED := 0
-export GOFLAGS     += -trimpath
+include scripts/go.mk
 
 SERVICES := authquota gateway catalog history billing
 # In test order: the slowest modules start first, so none of them runs alone at the end.
@@ -14,15 +12,14 @@ export PACKAGES := $(addprefix ./,$(addsuffix /...,$(MODULES)))
 .PHONY: help run build images release try-release pin-images sbom licenses vulncheck try-image cluster-test test race pictures quick lint lint-prose \
   alone tidy generate generate-check fuzz mutate simulate faults bench lighthouse check
 
-help: ## Show this list
+help:
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: build ## Run the whole API on embedded stores, with sample records and demo keys
 	@bin/opportunity up --listen 127.0.0.1:8080 --admin-listen 127.0.0.1:8081 --data-dir .opportunity --seed sample
 
 build: ## Build the command and every service into bin/
-	@mkdir -p bin
-	go build -ldflags "-s -w $$(scripts/stamp)" -o bin/ ./cmd/opportunity $(foreach s,$(SERVICES),./services/$(s)/cmd/$(s))
+	@scripts/build
 
 test: ## Run all tests on real Postgres, Redis and Chromium
 	@scripts/test all
@@ -43,6 +40,7 @@ lint-prose:
 generate: ## Regenerate files derived from the code
 	@go test ./cmd/opportunity -run TestSettingsPage -update
 	@go run scripts/changelog.go
+	@go run scripts/layout.go
 	@go test ./docs -run UpToDate -update
 	@go test ./services/catalog/internal/snapshot -run CasesOfSDKs -update
 	@cd sdk && go run ./generate && go test ./generate -run UpToDate -update
@@ -71,7 +69,7 @@ images: # with docker or buildah
 try-image:
 	@scripts/try-image
 
-release: ## Write a release into dist/: make release VERSION=1.0.0; without VERSION a snapshot
+release: # writes into dist/; without VERSION a snapshot
 	@scripts/release
 
 try-release: # takes several minutes

@@ -42,7 +42,6 @@ func (c cluster) GetClientFor(_, kind string) (dynamic.NamespaceableResourceInte
 	return c.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource}), true, nil
 }
 
-// install renders the chart like helm install in the cluster.
 func (c cluster) install(t *testing.T, given values) (files map[string]string, err error) {
 	t.Helper()
 	return renderFiles(t, release, given, func(all *chart.Chart, v chartutil.Values) (map[string]string, error) {

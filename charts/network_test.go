@@ -60,7 +60,6 @@ func (c connections) lines(components []string) (out []string) {
 	return out
 }
 
-// components returns the components of the pods of a release.
 func components(manifests []manifest) []string {
 	found := map[string]bool{}
 	for _, p := range pods(manifests) {
@@ -155,7 +154,6 @@ func requirePublic(t *testing.T, block networkingv1.IPBlock) {
 	}
 }
 
-// withRanges adds the ranges of the cluster that requirePublic knows.
 func withRanges(given values) values {
 	return set(given, "networkPolicy.clusterRanges", []any{"203.0.113.0/24", "2600:1f00::/24"})
 }

@@ -1,7 +1,7 @@
 package charts_test
 
 import (
-	"path/filepath"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -43,9 +43,7 @@ func TestManifestsAreNamedAndLabeled(t *testing.T) {
 // decoded.
 func examples(t *testing.T, folder string) (all []manifest) {
 	t.Helper()
-	files, err := filepath.Glob("../k8s/" + folder + "/*.yaml")
-	require.NoError(t, err)
-	for _, file := range files {
+	for _, file := range glob(t, "../k8s/"+folder+"/*.yaml") {
 		for doc := range strings.SplitSeq(read(t, file), "\n---\n") {
 			var head metav1.TypeMeta
 			require.NoError(t, yaml.Unmarshal([]byte(doc), &head), file)
@@ -146,8 +144,9 @@ func TestJobsHaveOnlyDatabaseSecret(t *testing.T) {
 func TestServicesFindTheirPods(t *testing.T) {
 	eachInstallation(t, func(t *testing.T, all []manifest) {
 		for _, s := range of[*corev1.Service](all) {
-			delete(s.Spec.Selector, "statefulset.kubernetes.io/pod-name") // set by the cluster
-			found := slices.DeleteFunc(pods(all), func(p pod) bool { return !matches(s.Spec.Selector, p.meta.Labels) })
+			selector := maps.Clone(s.Spec.Selector)
+			delete(selector, "statefulset.kubernetes.io/pod-name") // set by the cluster
+			found := slices.DeleteFunc(pods(all), func(p pod) bool { return !matches(selector, p.meta.Labels) })
 			require.Len(t, found, 1, s.Name)
 			require.True(t, found[0].serves, "%s selects %s", s.Name, found[0].owner)
 			for _, port := range s.Spec.Ports {

@@ -124,18 +124,21 @@ func rendered(t *testing.T, given values) []manifest {
 // cases returns the values files to test: those in ci, and those for development.
 func cases(t *testing.T) map[string]values {
 	t.Helper()
-	files, err := filepath.Glob(chartDir + "/ci/*-values.yaml")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	more, err := filepath.Glob("../k8s/*/values.yaml")
-	require.NoError(t, err)
 	out := map[string]values{}
-	for _, file := range append(files, more...) {
+	for _, file := range append(glob(t, chartDir+"/ci/*-values.yaml"), glob(t, "../k8s/*/values.yaml")...) {
 		var v values
 		require.NoError(t, yaml.UnmarshalStrict([]byte(read(t, file)), &v), file)
 		out[strings.TrimPrefix(file, chartDir+"/")] = v
 	}
 	return out
+}
+
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	require.NoError(t, err)
+	require.NotEmpty(t, files, pattern)
+	return files
 }
 
 func read(t *testing.T, file string) string {
@@ -145,10 +148,9 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// made caches the manifests of each case. Tests must not modify them.
+// made caches the manifests of each case. Tests must not modify manifests.
 var made = map[string][]manifest{}
 
-// eachCase runs a test on the manifests of each case.
 func eachCase(t *testing.T, test func(t *testing.T, all []manifest)) {
 	t.Helper()
 	for name, given := range cases(t) {
@@ -187,19 +189,27 @@ type manifest struct {
 	metav1.Object
 }
 
+// decoded has the manifests by their text. Most are the same for all values, and parsing them takes
+// longer than rendering.
+var decoded = map[string]manifest{}
+
 // decode decodes a manifest into the type of its kind. Unknown and repeated fields fail the test.
 func decode(t *testing.T, file, text string) manifest {
 	t.Helper()
+	if m, again := decoded[text]; again {
+		m.file = file
+		return m
+	}
 	m := manifest{file: file, text: text}
 	require.NoError(t, yaml.Unmarshal([]byte(text), &m.TypeMeta), text)
 	object, err := types.New(m.GroupVersionKind())
 	require.NoError(t, err, file)
 	m.Object = object.(metav1.Object)
 	require.NoError(t, yaml.UnmarshalStrict([]byte(text), m.Object), text)
+	decoded[text] = m
 	return m
 }
 
-// of returns the objects of one type.
 func of[T metav1.Object](all []manifest) []T {
 	var out []T
 	for _, m := range all {
@@ -210,7 +220,6 @@ func of[T metav1.Object](all []manifest) []T {
 	return out
 }
 
-// named returns the object of one type with that name.
 func named[T metav1.Object](t *testing.T, all []manifest, name string) T {
 	t.Helper()
 	i := slices.IndexFunc(of[T](all), func(o T) bool { return o.GetName() == name })
@@ -228,7 +237,6 @@ type pod struct {
 	environment map[string]string // of the container; variables from Secrets are empty
 }
 
-// pods returns the pod templates of all objects.
 func pods(all []manifest) (out []pod) {
 	for _, m := range all {
 		var template corev1.PodTemplateSpec
@@ -257,7 +265,6 @@ func pods(all []manifest) (out []pod) {
 	return out
 }
 
-// podOf returns the pod template of the object with that kind and name.
 func podOf(t *testing.T, all []manifest, owner string) pod {
 	t.Helper()
 	i := slices.IndexFunc(pods(all), func(p pod) bool { return p.owner == owner })

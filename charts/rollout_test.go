@@ -179,8 +179,7 @@ var contract = regexp.MustCompile(`(?m)^-- Contract: \S`)
 // TestPreviousVersionWorksWithNewSchema exists because migrations run while pods of the previous
 // version serve, and a rollback keeps them.
 func TestPreviousVersionWorksWithNewSchema(t *testing.T) {
-	files, err := filepath.Glob("../services/*/internal/*/migrations/*/*.sql")
-	require.NoError(t, err)
+	files := glob(t, "../services/*/internal/*/migrations/*/*.sql")
 	require.GreaterOrEqual(t, len(files), 8, "four services, two dialects")
 	for _, file := range files {
 		text := read(t, file)
@@ -270,12 +269,9 @@ func TestEveryServiceIsScraped(t *testing.T) {
 // and that alerts link to their runbooks.
 func TestAlertsAndDashboardsAreComplete(t *testing.T) {
 	all := rendered(t, monitored(t))
-	files, err := filepath.Glob(chartDir + "/rules/*.yaml")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
 	rules := of[*monitoringv1.PrometheusRule](all)
 	require.Len(t, rules, 1)
-	require.GreaterOrEqual(t, len(rules[0].Spec.Groups), len(files))
+	require.GreaterOrEqual(t, len(rules[0].Spec.Groups), len(glob(t, chartDir+"/rules/*.yaml")))
 	alerts := 0
 	standard := of[*monitoringv1.PrometheusRule](rendered(t, with("monitoring.prometheusRule.enabled", true)))
 	for g, group := range rules[0].Spec.Groups {
@@ -292,10 +288,7 @@ func TestAlertsAndDashboardsAreComplete(t *testing.T) {
 	}
 	require.Greater(t, alerts, 10)
 
-	files, err = filepath.Glob(chartDir + "/dashboards/*.json")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	for _, file := range files {
+	for _, file := range glob(t, chartDir+"/dashboards/*.json") {
 		name := filepath.Base(file)
 		board := named[*corev1.ConfigMap](t, all, "opportunity-dashboard-"+strings.TrimSuffix(name, ".json"))
 		require.Equal(t, "1", board.Labels["grafana_dashboard"])

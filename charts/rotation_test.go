@@ -118,7 +118,6 @@ func (c *kubectlCluster) rotate(args ...string) (output string, states []secrets
 	return string(out), states, failure
 }
 
-// entries splits a list of tokens into service and token.
 func entries(list string) (out [][2]string) {
 	for entry := range strings.SplitSeq(list, ",") {
 		if service, token, ok := strings.Cut(strings.TrimSpace(entry), ":"); ok {
@@ -128,7 +127,6 @@ func entries(list string) (out [][2]string) {
 	return out
 }
 
-// requireAccess checks that each service accepts the tokens of a sender.
 func (c *kubectlCluster) requireAccess(sender, receiver secrets, step int) {
 	c.t.Helper()
 	for caller, names := range c.readers {

@@ -1,11 +1,11 @@
 package docs_test
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"maps"
 	"net/http"
-	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -24,12 +24,19 @@ import (
 
 // openAPI returns the part of openapi.yaml that pages must cover.
 func openAPI(t *testing.T) (d struct {
+	Info       struct{ Description string }
 	Components struct {
 		Parameters map[string]struct {
 			Name, In string
 			Schema   struct{ Maximum int }
 		}
 		Responses map[string]struct{ Headers map[string]any }
+		Schemas   map[string]struct {
+			Properties map[string]struct {
+				Description string
+				Const       any
+			}
+		}
 	}
 }) {
 	t.Helper()
@@ -39,7 +46,6 @@ func openAPI(t *testing.T) (d struct {
 	return d
 }
 
-// allText returns the Markdown of all consumer pages.
 func allText() string {
 	var all strings.Builder
 	for _, p := range consumerPages() {
@@ -69,6 +75,7 @@ func TestParametersAreDocumented(t *testing.T) {
 		}
 	}
 	for _, b := range api.BoolFacts {
+		require.True(t, bytes.Contains(api.OpenAPIYAML, []byte("\n      name: "+b.Param+"\n")), "openapi.yaml lacks %s", b.Param)
 		require.Contains(t, table, fmt.Sprintf("| `%s` | `true` or `false` | `facts.%s` |", b.Param, b.Name))
 	}
 }
@@ -172,34 +179,43 @@ func TestFormatsAreDocumented(t *testing.T) {
 	require.Contains(t, section(t, "/docs/data#identifiers"), fmt.Sprintf("at most %d\ncharacters", api.MaxSlug))
 }
 
+// sources returns the code and templates of the services with these extensions, by file name,
+// without tests.
+func sources(t *testing.T, extensions ...string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, folder := range []string{"../services", "../pkg", "../cmd"} {
+		require.NoError(t, filepath.WalkDir(folder, func(name string, _ fs.DirEntry, err error) error {
+			if slices.Contains(extensions, path.Ext(name)) && !strings.HasSuffix(name, "_test.go") {
+				found[name] = read(t, name)
+			}
+			return err
+		}))
+	}
+	require.NotEmpty(t, found)
+	return found
+}
+
 // TestAnchorsInCodeExist resolves each link to a section of a page in the code and templates of the
 // services.
 func TestAnchorsInCodeExist(t *testing.T) {
 	pages := consumerPages()
 	link := regexp.MustCompile(`(/docs/[a-z-]+)#([a-z][a-z_-]+)`)
 	found := 0
-	for _, folder := range []string{"../services", "../pkg", "../cmd"} {
-		require.NoError(t, filepath.WalkDir(folder, func(name string, _ fs.DirEntry, err error) error {
-			if err != nil || !slices.Contains([]string{".go", ".html", ".txt", ".yaml", ".md"}, path.Ext(name)) {
-				return err
+	for name, source := range sources(t, ".go", ".html", ".txt", ".yaml", ".md") {
+		for _, match := range link.FindAllStringSubmatch(source, -1) {
+			if match[1] == "/docs/errors" {
+				require.True(t, slices.ContainsFunc(problem.Table,
+					func(e problem.Entry) bool { return string(e.Code) == match[2] }), "%s links to %s", name, match[0])
+				continue
 			}
-			source, err := os.ReadFile(name)
-			for _, match := range link.FindAllStringSubmatch(string(source), -1) {
-				if match[1] == "/docs/errors" {
-					require.True(t, slices.ContainsFunc(problem.Table,
-						func(e problem.Entry) bool { return string(e.Code) == match[2] }), "%s links to %s", name, match[0])
-					continue
-				}
-				found++
-				require.Contains(t, slices.Collect(maps.Keys(pages[match[1]].sections)), match[2], "%s links to %s", name, match[0])
-			}
-			return err
-		}))
+			found++
+			require.Contains(t, slices.Collect(maps.Keys(pages[match[1]].sections)), match[2], "%s links to %s", name, match[0])
+		}
 	}
 	require.NotZero(t, found)
 }
 
-// operatorPages returns the Markdown of the pages for operators and developers, by file name.
 func operatorPages(t *testing.T) map[string]string {
 	t.Helper()
 	pages := map[string]string{}
@@ -231,26 +247,35 @@ func TestSettingsInOperatorPagesExist(t *testing.T) {
 // TestLogMessagesInRunbooksExist finds each log message that a runbook greps for, or calls a log
 // message, in the Go code.
 func TestLogMessagesInRunbooksExist(t *testing.T) {
-	var code strings.Builder
-	for _, folder := range []string{"../services", "../pkg"} {
-		require.NoError(t, filepath.WalkDir(folder, func(name string, _ fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
-				return err
-			}
-			source, err := os.ReadFile(name)
-			code.Write(source)
-			return err
-		}))
-	}
+	code := strings.Join(slices.Collect(maps.Values(sources(t, ".go"))), "")
 	quoted := regexp.MustCompile("log\\s+message\\s+`([^`]+)`|grep '\"([a-z][a-z ]+)[\"']")
 	found := 0
 	for file, text := range operatorPages(t) {
 		for _, match := range quoted.FindAllStringSubmatch(text, -1) {
 			found++
 			message := match[1] + match[2]
-			require.True(t, strings.Contains(code.String(), message), "%s quotes a log message that does not exist: %s",
+			require.True(t, strings.Contains(code, message), "%s quotes a log message that does not exist: %s",
 				file, message)
 		}
 	}
 	require.NotZero(t, found)
+}
+
+// TestNamedTestsExist finds each test that a page for contributors names.
+func TestNamedTestsExist(t *testing.T) {
+	var code strings.Builder
+	for _, folder := range []string{"../services", "../pkg", "../cmd", "../e2e", "../sdk", "../charts", "../docker", "."} {
+		require.NoError(t, filepath.WalkDir(folder, func(name string, _ fs.DirEntry, err error) error {
+			if strings.HasSuffix(name, "_test.go") {
+				code.WriteString(read(t, name))
+			}
+			return err
+		}))
+	}
+	named := regexp.MustCompile("`(Test[A-Z]\\w+)`")
+	for _, file := range mustGlob(t, "contributors/*.md") {
+		for _, match := range named.FindAllStringSubmatch(read(t, file), -1) {
+			require.True(t, strings.Contains(code.String(), "\nfunc "+match[1]+"("), "%s names the test %s", file, match[1])
+		}
+	}
 }

@@ -36,8 +36,7 @@ var baselines = map[string]func() error{"gateway": serveMinimal, "records": serv
 
 // startBaseline starts a baseline on a free address, which is in the environment as LISTEN.
 func startBaseline(b *testing.B, name string, settings ...string) (*process, string) {
-	path, err := os.Executable()
-	require.NoError(b, err)
+	path := storetest.Must(os.Executable())(b)
 	address := storetest.FreeAddress(b)
 	p := start(b, append(settings, baselineVariable+"="+name, "LISTEN="+address), path)
 	listens(b, address)
@@ -79,10 +78,8 @@ func (s *benchmark) edge(perMinute int) edge {
 	}
 }
 
-// minimal starts the minimal gateway.
 func (s *benchmark) minimal(perMinute int) (*process, string) {
-	text, err := json.Marshal(s.edge(perMinute))
-	require.NoError(s, err)
+	text := storetest.Must(json.Marshal(s.edge(perMinute)))(s)
 	return startBaseline(s.B, "gateway", "EDGE="+string(text))
 }
 
@@ -194,8 +191,7 @@ func reply(w http.ResponseWriter, body []byte, err error) {
 // returns calls of a path.
 func (s *benchmark) baselineOfRecords(n int, path string) side {
 	database := storetest.Postgres(s)
-	db, err := pgx.Connect(s.Context(), database)
-	require.NoError(s, err)
+	db := storetest.Must(pgx.Connect(s.Context(), database))(s)
 	defer db.Close(s.Context()) //nolint:errcheck // the errors of statements count
 	execute := func(statement string, args ...any) {
 		_, err := db.Exec(s.Context(), statement, args...)

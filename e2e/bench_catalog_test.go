@@ -21,7 +21,6 @@ func (s *benchmark) atCatalog(path string) side {
 	return l
 }
 
-// listRate measures the first page of n records at the catalog and at the baseline.
 func listRate(b *testing.B, n int) (s *benchmark, ours, theirs series) {
 	s = newBenchmark(b, n)
 	f := rounds(b, 0, s.atCatalog(listOf100), s.baselineOfRecords(n, "/list"))
@@ -61,15 +60,14 @@ func BenchmarkMillion(b *testing.B) {
 		visible = append(visible, s.changeVisible(i, i+1).Seconds())
 	}
 	restart := s.restarted("catalog")
-	now, peak := s.memory("catalog")
 	const gib = 1024
 	encoded := series{s.encoded() / gib}
 	write(table([]row{
 		{"a list of 100 of 1,000,000 records against one of 1,000", "calls/s", ours, small, "about 1"},
 		{"one recorded review until the API shows it", "s", visible, nil, "at most 1"},
 		{"restart of the catalog until it is ready", "s", series{restart.Seconds()}, nil, "at most 15"},
-		{"resident memory against encoded records", "GiB", series{now / gib}, encoded, ""},
-		{"the same, the most during the load", "GiB", series{peak / gib}, encoded, "at most 3.6 GB"},
+		{"resident memory against encoded records", "GiB", series{s.memory("catalog") / gib}, encoded, ""},
+		{"the same, the most during the load", "GiB", series{s.peak("catalog") / gib}, encoded, "at most 3.6 GB"},
 		{"import of the listings", "s", series{s.imported.Seconds()}, nil, ""},
 		{"append of a review of each", "s", series{s.appended.Seconds()}, nil, ""},
 	}))
@@ -133,17 +131,15 @@ func BenchmarkCatalog(b *testing.B) {
 	// changes of as many records as change on a busy day, in twenty batches.
 	s.restarted("catalog")
 	round(b, make([]figures, 2), len(pages), s.encodings(pages...))
-	encoded := series{s.encoded()}
-	loaded, _ := s.memory("catalog")
+	encoded, loaded := series{s.encoded()}, s.memory("catalog")
 	for batch := range 20 {
 		s.changeVisible(batch*500, batch*500+500)
 	}
-	changed, peak := s.memory("catalog")
 	write(table(append(rows,
 		row{"resident memory of the catalog against 100,000 encoded records, after the load", "MiB",
 			series{loaded}, encoded, "at most 1.6"},
-		row{"the same, after 10,000 changed records", "MiB", series{changed}, encoded, "at most 1.6"},
-		row{"the same, the most so far", "MiB", series{peak}, encoded, ""})))
+		row{"the same, after 10,000 changed records", "MiB", series{s.memory("catalog")}, encoded, "at most 1.6"},
+		row{"the same, the most so far", "MiB", series{s.peak("catalog")}, encoded, ""})))
 }
 
 // BenchmarkSizing measures the memory, the start and the database of each service that a read needs
@@ -165,11 +161,11 @@ func BenchmarkSizing(b *testing.B) {
 			reads := callsAt(s.address("gateway"), s.paying, nil, paths...)
 			reads.Count = 2 * len(paths)
 			for _, name := range []string{"gateway", "catalog", "history", "authquota"} {
-				_, filling := s.memory(name)
+				filling := s.peak(name)
 				took := s.restarted(name)
-				idle, start := s.memory(name)
+				idle, start := s.memory(name), s.peak(name)
 				reads.run(b)
-				_, loaded := s.memory(name)
+				loaded := s.peak(name)
 				database := ""
 				if name != "gateway" {
 					database = s.query(s, name, "SELECT pg_database_size(current_database()) / 1048576 || ' MiB'")

@@ -94,7 +94,6 @@ func (s *benchmark) record(name string) side {
 	return callsAt(s.address(name), s.paying, []*process{s.process(s, name)}, benchRecord)
 }
 
-// other returns calls of a record at another gateway.
 func (s *benchmark) other(p *process, address string) side {
 	return callsAt(address, s.paying, []*process{p}, benchRecord)
 }
@@ -224,15 +223,12 @@ func BenchmarkCalls(b *testing.B) {
 // postgresServer returns the process id of the Postgres server, the parent of each connection's
 // process.
 func postgresServer(b *testing.B) int {
-	db, err := pgx.Connect(b.Context(), os.Getenv(storetest.PostgresVariable))
-	require.NoError(b, err)
+	db := storetest.Must(pgx.Connect(b.Context(), os.Getenv(storetest.PostgresVariable)))(b)
 	defer db.Close(b.Context()) //nolint:errcheck // the query's error counts
 	var backend int
 	require.NoError(b, db.QueryRow(b.Context(), "SELECT pg_backend_pid()").Scan(&backend))
-	p, err := procfs.NewProc(backend)
-	require.NoError(b, err)
-	stat, err := p.Stat()
-	require.NoError(b, err)
+	p := storetest.Must(procfs.NewProc(backend))(b)
+	stat := storetest.Must(p.Stat())(b)
 	return stat.PPID
 }
 

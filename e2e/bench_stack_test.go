@@ -38,15 +38,13 @@ type benchmark struct {
 	imported, appended time.Duration // what filling the stack took
 }
 
-// newBenchmark starts a stack with n reviewed records.
 func newBenchmark(b *testing.B, n int) *benchmark {
 	patience = 10 * time.Minute
 	redis := storetest.FreeAddress(b)
 	_, port, _ := strings.Cut(redis, ":")
 	server := start(b, nil, "redis-server", "--bind", "127.0.0.1", "--port", port, "--save", "")
 	listens(b, redis)
-	caller, err := json.Marshal(api.Caller{Tier: api.Commercial, PageSize: 100, History: true})
-	require.NoError(b, err)
+	caller := storetest.Must(json.Marshal(api.Caller{Tier: api.Commercial, PageSize: 100, History: true}))(b)
 	s := &benchmark{
 		B: b, server: server,
 		stack: newStackOn(b, parts{gateways: 1, direct: true, redis: "redis://" + redis},
@@ -71,7 +69,6 @@ func newBenchmark(b *testing.B, n int) *benchmark {
 	return s
 }
 
-// address returns the host and port of a service.
 func (s *benchmark) address(service string) string {
 	if service == peer.Gateway {
 		return strings.TrimPrefix(s.url, "http://")
@@ -79,7 +76,6 @@ func (s *benchmark) address(service string) string {
 	return s.addresses[service]
 }
 
-// restarted restarts a service and returns the time until it is ready.
 func (s *benchmark) restarted(service string) time.Duration {
 	p := s.process(s, service)
 	p.interrupt(s)
@@ -116,20 +112,22 @@ func (s *benchmark) send(
 
 const mib = 1 << 20
 
-// encoded returns the size of the encoded records of the catalog in MiB.
-func (s *benchmark) encoded() float64 {
-	_, value, _ := strings.Cut(string(get(s, s.operationsOf("catalog"), "", "/metrics").body), "\ncatalog_snapshot_bytes ")
+// metric returns the value of a metric without labels of a service.
+func (s *benchmark) metric(service, name string) float64 {
+	_, value, _ := strings.Cut(string(get(s, s.operationsOf(service), "", "/metrics").body), "\n"+name+" ")
 	value, _, _ = strings.Cut(value, "\n")
-	size, err := strconv.ParseFloat(value, 64)
-	require.NoError(s, err)
-	return size / mib
+	v, err := strconv.ParseFloat(value, 64)
+	require.NoError(s, err, "%s of %s", name, service)
+	return v
 }
+
+// encoded returns the size of the encoded records of the catalog in MiB.
+func (s *benchmark) encoded() float64 { return s.metric("catalog", "catalog_snapshot_bytes") / mib }
 
 // cpu returns the CPU time in seconds of a process and of its children, such as the workers of
 // nginx. Its resolution is 10 ms.
 func cpu(b *testing.B, pid int) (sum float64) {
-	all, err := procfs.AllProcs()
-	require.NoError(b, err)
+	all := storetest.Must(procfs.AllProcs())(b)
 	for _, each := range all {
 		stat, err := each.Stat()
 		if err != nil || stat.PID != pid && stat.PPID != pid {
@@ -143,24 +141,25 @@ func cpu(b *testing.B, pid int) (sum float64) {
 	return sum
 }
 
-// memory returns the resident memory of a service in MiB, now and at most so far. It waits until
-// the process has not returned memory for two seconds: the collection after a load ends later.
-func (s *benchmark) memory(service string) (now, peak float64) {
-	proc, err := procfs.NewProc(s.process(s, service).cmd.Process.Pid)
-	require.NoError(s, err)
-	for unchanged := 0; unchanged < 20; unchanged++ {
-		status, err := proc.NewStatus()
-		require.NoError(s, err)
-		if float64(status.VmRSS)/mib+1 < now {
-			unchanged = 0
-		}
-		now, peak = float64(status.VmRSS)/mib, float64(status.VmHWM)/mib
-		time.Sleep(100 * time.Millisecond)
-	}
-	return now, peak
+// memory returns the resident memory of a service in MiB, without the idle heap, which Go returns to
+// the system later. It waits for two garbage collections: one that runs already keeps what was in
+// use when it began, and pools lose their buffers in the second. Polling allocates, so they come
+// soon; Go starts one after two minutes at most.
+func (s *benchmark) memory(service string) float64 {
+	const collections = "go_gc_duration_seconds_count"
+	before := s.metric(service, collections)
+	eventually(s, service+" has collected garbage", func() bool { return s.metric(service, collections) >= before+2 })
+	idle := s.metric(service, "go_memstats_heap_idle_bytes") - s.metric(service, "go_memstats_heap_released_bytes")
+	return (s.metric(service, "process_resident_memory_bytes") - idle) / mib
 }
 
-// recordID returns the id of the i-th record.
+// peak returns the highest resident memory of a service so far in MiB.
+func (s *benchmark) peak(service string) float64 {
+	proc := storetest.Must(procfs.NewProc(s.process(s, service).cmd.Process.Pid))(s)
+	status := storetest.Must(proc.NewStatus())(s)
+	return float64(status.VmHWM) / mib
+}
+
 func recordID(i int) string { return fmt.Sprintf("platform-%07d", i) }
 
 const site = "https://platforms.example/"
@@ -201,7 +200,6 @@ func factsOf(i int) api.Facts {
 	return f
 }
 
-// reviewLine returns a verified review of the i-th listing as a line of a file of events.
 func reviewLine(i int, now time.Time) any {
 	return map[string]any{
 		"slug": recordID(i), "checkedAt": now.Add(-time.Duration(i+1) * time.Second).UTC().Truncate(time.Second),

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
 )
 
 // TestDeskInTheBrowser walks through the curation desk as two curators do, with the keyboard alone,
@@ -50,8 +51,7 @@ type reader struct {
 
 func newReader(t *testing.T, admin string) http.Handler {
 	t.Helper()
-	to, err := url.Parse(admin)
-	require.NoError(t, err)
+	to := storetest.Must(url.Parse(admin))(t)
 	r := &reader{found: map[string]map[string]json.RawMessage{}}
 	r.ReverseProxy = &httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) {
 		p.SetURL(to)
@@ -130,13 +130,11 @@ func TestInTheBrowser(t *testing.T) {
 	}
 }
 
-// walk drives Chromium with a script of e2e/browser.
 func (u upProcess) walk(t *testing.T, script string, settings ...string) {
 	t.Helper()
 	chromium := os.Getenv("OPPORTUNITY_TEST_CHROMIUM")
 	require.NotEmpty(t, chromium, "run the tests with scripts/with-browser, as make test does")
-	artifacts, err := filepath.Abs("browser/artifacts")
-	require.NoError(t, err)
+	artifacts := storetest.Must(filepath.Abs("browser/artifacts"))(t)
 	t.Log(command(t, "browser", append(settings, "WALK_ARTIFACTS="+artifacts, "WALK_CHROMIUM="+chromium,
 		"WALK_OPPORTUNITY="+program(t, "opportunity"), "WALK_API_URL="+u.url, "WALK_KEY="+u.keys[api.Commercial],
 		"OPPORTUNITY_ADMIN_URL="+u.adminURL, "OPPORTUNITY_DATA_DIR="+u.dir), "node", script))

@@ -22,6 +22,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/storetest"
 )
 
 // contract is the OpenAPI description.
@@ -283,24 +284,18 @@ func (a response) code() string {
 	return e.Error.Code
 }
 
-// remaining returns the remaining daily quota from the response header.
 func (a response) remaining(t testing.TB) int {
 	t.Helper()
-	n, err := strconv.Atoi(a.Header.Get("X-RateLimit-Remaining"))
-	require.NoError(t, err)
-	return n
+	return storetest.Must(strconv.Atoi(a.Header.Get("X-RateLimit-Remaining")))(t)
 }
 
 // decode returns the body of a successful response.
 func decode[T any](t testing.TB, a response) T {
 	t.Helper()
 	require.Equal(t, http.StatusOK, a.StatusCode, "%.1000s", a.body)
-	out, err := strict[T](a.body)
-	require.NoError(t, err)
-	return out
+	return storetest.Must(strict[T](a.body))(t)
 }
 
-// list returns all records of a list.
 func list(t testing.TB, base, key, path string) []api.Opportunity {
 	t.Helper()
 	return walk[api.Opportunity](t, base, key, path)
@@ -319,8 +314,7 @@ func walk[T any](t testing.TB, base, key, path string) (all []T) {
 		require.Equal(t, page.Pagination.HasMore, page.Pagination.Next != nil)
 		path = ""
 		if page.Pagination.Next != nil {
-			u, err := url.Parse(*page.Pagination.Next)
-			require.NoError(t, err)
+			u := storetest.Must(url.Parse(*page.Pagination.Next))(t)
 			path = u.RequestURI()
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/storetest"
 )
 
 // elsewhere lists the codes that this test cannot cause, with the tests that do.
@@ -66,8 +67,7 @@ func TestErrors(t *testing.T) {
 		}
 		a := do(t, d.url, c.call)
 		require.Equal(t, string(c.code), a.code(), "%s: %s", name, a.body)
-		e, err := strict[api.Error](a.body)
-		require.NoError(t, err)
+		e := storetest.Must(strict[api.Error](a.body))(t)
 		require.Contains(t, e.Error.Message, c.names, name)
 		require.Equal(t, d.url+"/docs/errors#"+string(c.code), e.Documentation)
 		seen[c.code] = true
@@ -94,30 +94,25 @@ func TestPagesAreServed(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, get(t, d.url, "", "/account/../internal/v1/principals").StatusCode)
 }
 
-// TestChargesAndHeaders checks which responses count against the quota, from their headers.
+// TestChargesAndHeaders checks which responses count against the quota, from their headers. The
+// tests of the catalog have the forms of a condition, and those of the gateway the methods.
 func TestChargesAndHeaders(t *testing.T) {
 	d := shared(t)
 	key := d.issue(t, api.Developer).Key
 	first := get(t, d.url, key, listPath)
 	require.Equal(t, "1000", first.Header.Get("X-RateLimit-Limit"))
 	require.Equal(t, 999, first.remaining(t))
-	require.Equal(t, "private, no-cache", first.Header.Get("Cache-Control"))
-	require.Contains(t, first.Header.Values("Vary"), "Authorization")
 	require.Equal(t, `"minute";q=60;w=60, "day";q=1000;w=86400`, first.Header.Get("RateLimit-Policy"))
 	require.Regexp(t, `^"minute";r=59;t=\d+, "day";r=999;t=\d+$`, first.Header.Get("RateLimit"))
 	tag := first.Header.Get("ETag")
-	require.Regexp(t, `^W/".+"$`, tag)
 	left := 999
 	for _, c := range []struct {
 		call
 		status, cost int
 	}{
 		{call{path: listPath, header: map[string]string{"If-None-Match": tag}}, 304, 1},
-		{call{path: listPath, header: map[string]string{"If-None-Match": "*"}}, 304, 1},
-		{call{path: listPath, header: map[string]string{"If-None-Match": `"other", ` + tag[2:]}}, 304, 1},
 		{call{path: listPath + "?limit=11", header: map[string]string{"If-None-Match": tag}}, 200, 1},
 		{call{path: listPath, method: http.MethodHead}, 200, 1},
-		{call{path: recordPath, method: http.MethodHead}, 200, 1},
 		{call{path: listPath + "/no-such-record"}, 404, 1},
 		{call{path: historyPath}, 200, 1},
 		{call{path: listPath + "?limit=0"}, 400, 0},
@@ -130,13 +125,6 @@ func TestChargesAndHeaders(t *testing.T) {
 		left -= c.cost
 		require.Equal(t, left, a.remaining(t), "%s %s", c.method, c.path)
 	}
-	for _, path := range []string{listPath, "/api/jobs", historyPath} {
-		a := do(t, d.url, call{path: path, method: http.MethodOptions})
-		require.Equal(t, http.StatusNoContent, a.StatusCode)
-		require.Equal(t, "GET, HEAD, OPTIONS", a.Header.Get("Allow"))
-	}
-	require.Regexp(t, `/api/v1/opportunities\?\S*>; rel="canonical"$`,
-		get(t, d.url, key, "/api/jobs").Header.Get("Link"))
 }
 
 // TestNothingPrivateGetsOut checks that curators' notes, private records and keys appear in no

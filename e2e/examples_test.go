@@ -22,6 +22,7 @@ import (
 	"opportunity.internal/pkg/apidoc"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/storetest"
 )
 
 // TestExamplesAreLive compares every example that consumers read, in the served openapi.yaml and on
@@ -116,7 +117,6 @@ func (e *examples) exhaust(c *call, tier api.Tier, code problem.Code) {
 	require.FailNow(e.t, "limit not reached", "%s", code)
 }
 
-// call makes the request of an example.
 func (e *examples) call(at, method, path, condition string) response {
 	e.t.Helper()
 	c := call{method: method, path: path, key: e.keys[api.Developer]}
@@ -130,7 +130,6 @@ func (e *examples) call(at, method, path, condition string) response {
 
 var request = regexp.MustCompile(`^([A-Z]+) (/\S*)(?: (.*))?$`)
 
-// description compares the examples in the served interface description.
 func (e *examples) description() {
 	var err error
 	e.doc, err = openapi3.NewLoader().LoadFromData(get(e.t, e.url, "", "/openapi.yaml").body)
@@ -156,8 +155,7 @@ func (e *examples) response(name, key string) {
 	response := e.doc.Components.Responses[name].Value
 	at := fmt.Sprintf("openapi.yaml, components.responses.%s, example %s", name, key)
 	example := response.Content["application/json"].Examples[key].Value
-	shown, err := json.Marshal(example.Value)
-	require.NoError(e.t, err)
+	shown := storetest.Must(json.Marshal(example.Value))(e.t)
 	if failure := inCode[example.Summary]; failure != nil {
 		live, err := json.Marshal(api.Error{
 			Error:         api.ErrorDetail{Code: string(failure.Code), Message: failure.Message},
@@ -191,8 +189,7 @@ func (e *examples) headerLimit() {
 	page := string(get(e.t, e.url, "", "/docs/requests").body)
 	stated := regexp.MustCompile(`header section of up to (\d+) KiB is accepted`).FindStringSubmatch(page)
 	require.NotNil(e.t, stated)
-	most, err := strconv.Atoi(stated[1])
-	require.NoError(e.t, err)
+	most := storetest.Must(strconv.Atoi(stated[1]))(e.t)
 	const others = 512 // bytes for the headers that the client adds
 	for size, status := range map[int]int{most<<10 - others: http.StatusOK,
 		most << 11: http.StatusRequestHeaderFieldsTooLarge} {
@@ -201,7 +198,6 @@ func (e *examples) headerLimit() {
 	}
 }
 
-// parameters makes a call with each example of a parameter.
 func (e *examples) parameters() {
 	for _, p := range e.doc.Components.Parameters {
 		all := []any{p.Value.Example}
@@ -231,7 +227,6 @@ func (e *examples) parameters() {
 
 var menu = regexp.MustCompile(`<li><a href="(/docs[^"]*)"`)
 
-// pages returns the addresses of all pages.
 func (e *examples) pages() []string {
 	var all []string
 	for _, link := range menu.FindAllSubmatch(get(e.t, e.url, "", "/docs").body, -1) {
@@ -322,7 +317,6 @@ func (e *examples) page(path string) {
 	}
 }
 
-// query returns the rows of a statement on an export.
 func (e *examples) query(statement string) string {
 	return e.shell("opportunity-data export copy.db >&2; python3 - <<'EOF'\nimport sqlite3\n" +
 		"for row in sqlite3.connect('copy.db').execute(" + strconv.Quote(statement) + "): print(row)\nEOF\n")
@@ -365,8 +359,7 @@ var comments = regexp.MustCompile(`(?m)^ *// .*\n`)
 
 // reference runs the programs on the page of an operation. Other pages of the reference have none.
 func (e *examples) reference(id, page string) {
-	doc, err := apidoc.Published()
-	require.NoError(e.t, err)
+	doc := storetest.Must(apidoc.Published())(e.t)
 	if o, found := doc.Operation(id); found {
 		for _, p := range e.sameOutput(o.ExampleCall()) {
 			require.Contains(e.t, page, p.Code, id)
@@ -374,10 +367,8 @@ func (e *examples) reference(id, page string) {
 	}
 }
 
-// filters runs programs with a filter of each type.
 func (e *examples) filters() {
-	doc, err := apidoc.Published()
-	require.NoError(e.t, err)
+	doc := storetest.Must(apidoc.Published())(e.t)
 	list, _ := doc.Operation("listOpportunities")
 	e.sameOutput(apidoc.Call{Operation: list, Values: map[string]string{
 		"country": "CA", "degree_required": "false", "verified": "true", "checked_after": "2020-01-01", "page": "1",
@@ -390,8 +381,7 @@ func (e *examples) filters() {
 
 // sameOutput runs a call as a program in each language. All SDKs must print the same.
 func (e *examples) sameOutput(c apidoc.Call) []apidoc.Program {
-	programs, err := c.Programs()
-	require.NoError(e.t, err)
+	programs := storetest.Must(c.Programs())(e.t)
 	require.Len(e.t, programs, 4, "curl and the SDKs")
 	require.Contains(e.t, e.shell(programs[0].Code), `"meta":`)
 	var printed []string
@@ -415,8 +405,7 @@ func (e *examples) program(path, language string) string {
 
 // shell runs a block of commands, which must succeed, and returns what they print.
 func (e *examples) shell(commands string) string {
-	built, err := goSamples() // with the command of the SDKs
-	require.NoError(e.t, err)
+	built := storetest.Must(goSamples())(e.t) // with the command of the SDKs
 	path := "PATH=" + built + ":" + filepath.Dir(program(e.t, "opportunity")) + ":" + os.Getenv("PATH")
 	return command(e.t, e.t.TempDir(), append(sdkSettings(e.url, e.keys[api.Developer]), path),
 		"bash", "-euo", "pipefail", "-c", commands)

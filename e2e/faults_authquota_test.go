@@ -13,6 +13,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/storetest"
 )
 
 // TestFaultsAuthquota makes authquota slow when all keys are due for a refresh, and unavailable at
@@ -80,7 +81,6 @@ func (s *stack) slowAuthquota(t *testing.T, readers []caller) {
 		during.Round(100*time.Microsecond))
 }
 
-// p99 returns the 99th percentile of the durations of the calls that were sent between two times.
 func p99(calls []sent, from, to time.Time) time.Duration {
 	var all []time.Duration
 	for _, c := range calls {
@@ -94,14 +94,12 @@ func p99(calls []sent, from, to time.Time) time.Duration {
 
 var refreshCount = regexp.MustCompile(`(?m)^gateway_key_lookups_total\{[^}]*reason="refresh"[^}]*\} (\d+)$`)
 
-// refreshes returns the number of keys that each gateway has tried to refresh.
 func (s *stack) refreshes(t testing.TB) (all []int) {
 	t.Helper()
 	for _, operations := range s.operations[len(s.operations)-gateways:] {
 		sum := 0
 		for _, found := range refreshCount.FindAllStringSubmatch(string(get(t, operations, "", "/metrics").body), -1) {
-			n, err := strconv.Atoi(found[1])
-			require.NoError(t, err)
+			n := storetest.Must(strconv.Atoi(found[1]))(t)
 			sum += n
 		}
 		all = append(all, sum)

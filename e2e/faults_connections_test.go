@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
 )
 
 // TestFaultsConnections breaks one connection after the other under steady traffic, and opens posts
@@ -51,7 +52,6 @@ var partitions = []partition{
 	{"billing", "postgres", nil},
 }
 
-// partition tests each way in which the connection fails.
 func (s *stack) partition(t *testing.T, p partition, readers []caller) {
 	l := s.link(p.from, p.to)
 	ways := []struct {
@@ -116,10 +116,9 @@ func (s *stack) stalledPosts(t *testing.T, readers []caller) {
 	memory := 0
 	e := s.during(t, readers, duration(), func() {
 		for range posts {
-			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
-			require.NoError(t, err)
+			conn := storetest.Must(new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "http://")))(t)
 			t.Cleanup(func() { _ = conn.Close() })
-			_, err = io.WriteString(conn, head+strings.Repeat("x", 60000))
+			_, err := io.WriteString(conn, head+strings.Repeat("x", 60000))
 			require.NoError(t, err)
 		}
 	}, func() { memory = s.memory(t, "gateway") })
@@ -137,10 +136,8 @@ func (s *stack) memory(t testing.TB, service string) (most int) {
 		if !strings.HasPrefix(p.name, service+" ") {
 			continue
 		}
-		proc, err := procfs.NewProc(p.cmd.Process.Pid)
-		require.NoError(t, err)
-		stat, err := proc.Stat()
-		require.NoError(t, err)
+		proc := storetest.Must(procfs.NewProc(p.cmd.Process.Pid))(t)
+		stat := storetest.Must(proc.Stat())(t)
 		most = max(most, stat.ResidentMemory())
 	}
 	require.NotZero(t, most, "no process of %s", service)

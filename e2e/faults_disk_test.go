@@ -35,11 +35,9 @@ type disk struct {
 	enter   []string // command line that runs a program in the namespace
 }
 
-// newDisk creates a disk that ends with the test.
 func newDisk(t testing.TB, megabytes int) *disk {
 	t.Helper()
-	at, err := os.MkdirTemp("", "disk") // other users may not enter the folder of the test
-	require.NoError(t, err)
+	at := storetest.Must(os.MkdirTemp("", "disk"))(t) // other users may not enter the folder of the test
 	t.Cleanup(func() { _ = os.Remove(at) })
 	rights, args := []string{},
 		[]string{"--mount", "sh", "-c", `mount -t tmpfs -o size="$1" tmpfs "$2" && echo mounted && exec cat`, "sh",
@@ -47,11 +45,9 @@ func newDisk(t testing.TB, megabytes int) *disk {
 	if os.Geteuid() != 0 {
 		rights, args = []string{"--user", "--preserve-credentials"}, append([]string{"--map-root-user"}, args...)
 	}
-	holder := exec.Command("unshare", args...) //nolint:noctx // ended by the test
-	in, err := holder.StdinPipe()              // its end stops the process
-	require.NoError(t, err)
-	out, err := holder.StdoutPipe()
-	require.NoError(t, err)
+	holder := exec.Command("unshare", args...)  //nolint:noctx // ended by the test
+	in := storetest.Must(holder.StdinPipe())(t) // its end stops the process
+	out := storetest.Must(holder.StdoutPipe())(t)
 	holder.Stderr = os.Stderr
 	require.NoError(t, holder.Start())
 	t.Cleanup(func() {
@@ -65,11 +61,9 @@ func newDisk(t testing.TB, megabytes int) *disk {
 		append([]string{"nsenter", "--target", pid, "--mount"}, rights...)}
 }
 
-// fill writes a file until the disk is full.
 func (d *disk) fill() {
 	d.t.Helper()
-	f, err := os.Create(d.ballast())
-	require.NoError(d.t, err)
+	f := storetest.Must(os.Create(d.ballast()))(d.t)
 	defer f.Close()
 	for block := make([]byte, 64<<10); ; {
 		_, err := f.Write(block)
@@ -84,7 +78,6 @@ func (d *disk) fill() {
 	}
 }
 
-// free deletes the file.
 func (d *disk) free() {
 	if err := os.Remove(d.ballast()); !errors.Is(err, fs.ErrNotExist) {
 		require.NoError(d.t, err)
@@ -93,19 +86,9 @@ func (d *disk) free() {
 
 func (d *disk) ballast() string { return filepath.Join(d.outside, "ballast") }
 
-// up starts `opportunity up` on the disk.
 func (d *disk) up(t testing.TB) upProcess {
 	t.Helper()
-	public, admin := storetest.FreeAddress(t), storetest.FreeAddress(t)
-	u := upProcess{dir: filepath.Join(d.path, "data"), deployment: deployment{
-		url: "http://" + public, adminURL: "http://" + admin,
-		token: []string{"OPPORTUNITY_DATA_DIR=" + filepath.Join(d.outside, "data")},
-	}}
-	args := append(slices.Clone(d.enter[1:]), program(t, "opportunity"), "up", "--listen", public, "--admin-listen", admin,
-		"--data-dir", u.dir, "--seed", "sample")
-	u.process = start(t, nil, d.enter[0], args...)
-	ready(t, u.adminURL+"/readyz", u.process)
-	return u
+	return upIn(t, d.enter, filepath.Join(d.path, "data"), filepath.Join(d.outside, "data"), "sample")
 }
 
 // TestFaultsDiskFull fills the disk of `opportunity up` while an operator writes. Nothing may be
@@ -186,8 +169,7 @@ type postgresOn struct {
 
 func newPostgresOn(t testing.TB, d *disk) *postgresOn {
 	t.Helper()
-	found, err := filepath.Glob("/usr/lib/postgresql/*/bin")
-	require.NoError(t, err)
+	found := storetest.Must(filepath.Glob("/usr/lib/postgresql/*/bin"))(t)
 	require.NotEmpty(t, found, "no Postgres: run tests with scripts/with-stores, which installs it")
 	_, port, err := net.SplitHostPort(storetest.FreeAddress(t))
 	require.NoError(t, err)
@@ -221,7 +203,6 @@ func (p *postgresOn) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// supervise runs the server until ctx ends.
 func (p *postgresOn) supervise(ctx context.Context, port string) {
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
@@ -252,7 +233,6 @@ func (p *postgresOn) execute(statement string) error {
 	return err
 }
 
-// database creates a database and returns its URL.
 func (p *postgresOn) database() string {
 	p.t.Helper()
 	p.names++
@@ -266,8 +246,7 @@ func (p *postgresOn) database() string {
 // The slot keeps Postgres from reusing old parts.
 func (p *postgresOn) logFiller() func() {
 	p.t.Helper()
-	db, err := sql.Open("pgx", p.url)
-	require.NoError(p.t, err)
+	db := storetest.Must(sql.Open("pgx", p.url))(p.t)
 	require.NoError(p.t, db.PingContext(p.t.Context()))
 	return func() {
 		p.t.Helper()
@@ -300,7 +279,6 @@ func TestFaultsDiskFullRedis(t *testing.T) {
 	}
 }
 
-// counted returns the number of calls that Redis has counted today.
 func (s *stack) counted(t testing.TB) int {
 	t.Helper()
 	n, err := s.redis.Client().HGet(t.Context(), counter.Day(counter.DayOf(time.Now())), counter.ServiceField).Int()
@@ -342,7 +320,6 @@ func (s *stack) fullRedis(t *testing.T, readers []caller, fault string, fill, fr
 		rejected, admitted, after-before, back.Sub(end).Seconds())
 }
 
-// count returns the number of calls that got a status.
 func (tr *traffic) count(status int) int {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()

@@ -212,7 +212,6 @@ func (s *stack) buy(ctx context.Context, account string) error {
 	return nil
 }
 
-// hasPlan waits until an account has the plan that it paid for.
 func (s *stack) hasPlan(t testing.TB, key issued) {
 	t.Helper()
 	eventually(t, "the account has what it paid for", func() bool {
@@ -220,14 +219,12 @@ func (s *stack) hasPlan(t testing.TB, key issued) {
 	})
 }
 
-// succeeds waits until each write of a whole round is acknowledged.
 func (w *writes) succeeds(t *testing.T) {
 	t.Helper()
 	before := w.rounds.Load()
 	eventually(t, "an operator's writes are acknowledged", func() bool { return w.rounds.Load() > before+1 })
 }
 
-// rejected waits until n more writes have failed.
 func (w *writes) rejected(t *testing.T, n int64) {
 	t.Helper()
 	before := w.failed.Load()
@@ -245,7 +242,6 @@ func (w *writes) end() {
 	w.running.Wait()
 }
 
-// requireUnavailable checks the messages of all failed writes.
 func (w *writes) requireUnavailable(t *testing.T) {
 	t.Helper()
 	for _, message := range w.messages {
@@ -253,7 +249,6 @@ func (w *writes) requireUnavailable(t *testing.T) {
 	}
 }
 
-// has checks that no acknowledged write is lost.
 func (s *stack) has(t *testing.T, w *writes) {
 	t.Helper()
 	for i, gateway := range s.gateways {

@@ -58,7 +58,6 @@ func (s *stack) killedRedis(t *testing.T, readers []caller) {
 	})
 }
 
-// spread formats the least, the median and the greatest duration.
 func spread(d []time.Duration) string {
 	slices.Sort(d)
 	return fmt.Sprintf("%.2f to %.2f s (median %.2f s)", d[0].Seconds(), d[len(d)-1].Seconds(), d[len(d)/2].Seconds())

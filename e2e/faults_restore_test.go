@@ -150,7 +150,6 @@ func (f *restored) backup(store string) (restore func()) {
 	}
 }
 
-// backupRedis copies every key with its time to live.
 func (f *restored) backupRedis() (restore func()) {
 	type saved struct {
 		value string

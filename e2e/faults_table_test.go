@@ -51,10 +51,8 @@ func newResult(t testing.TB, fault, invariant string) *result {
 	return r
 }
 
-// set sets the figures of the row.
 func (r *result) set(format string, figures ...any) { r.measured = fmt.Sprintf(format, figures...) }
 
-// row returns the row in Markdown.
 func (r *result) row(held bool) string {
 	verdict := "violated"
 	if held {

@@ -100,7 +100,6 @@ func newUpgrade(t *testing.T, s *stack) *upgrade {
 	return u
 }
 
-// pick returns the address of a ready gateway.
 func (u *upgrade) pick() string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -204,7 +203,6 @@ func (u *upgrade) lasts(d time.Duration) issued {
 	return key
 }
 
-// pay sends authquota a paid period of an account, as billing does.
 func (u *upgrade) pay(account string, until time.Time) {
 	u.t.Helper()
 	u.version++
@@ -232,7 +230,6 @@ func (u *upgrade) want(c sent) int {
 	return 0
 }
 
-// has checks that no account lost what it has.
 func (u *upgrade) has() {
 	u.t.Helper()
 	for _, gateway := range u.gateways {

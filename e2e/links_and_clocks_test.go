@@ -34,7 +34,6 @@ func newLink(t testing.TB, server string) *link {
 	return l
 }
 
-// address returns the address for the client of the link.
 func (l *link) address() string { return l.proxy.Listen }
 
 // cut closes the open connections and rejects new ones.
@@ -50,7 +49,6 @@ func (l *link) loseResponses() {
 	l.add(`{"type":"timeout","stream":"downstream","attributes":{"timeout":0}}`)
 }
 
-// delay delays each response.
 func (l *link) delay(by time.Duration) {
 	l.add(fmt.Sprintf(`{"type":"latency","stream":"downstream","attributes":{"latency":%d}}`, by.Milliseconds()))
 }
@@ -82,10 +80,9 @@ func (s *stack) moveRedisClock(t testing.TB, by time.Duration) {
 // length and is never empty.
 func setClock(t testing.TB, file string, by time.Duration) {
 	t.Helper()
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o600)
-	require.NoError(t, err)
+	f := storetest.Must(os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o600))(t)
 	defer f.Close()
-	_, err = fmt.Fprintf(f, "%011d", int(by.Seconds()))
+	_, err := fmt.Fprintf(f, "%011d", int(by.Seconds()))
 	require.NoError(t, err)
 }
 
@@ -113,18 +110,14 @@ var clockGateway = sync.OnceValues(func() (string, error) {
 	return filepath.Join(dir, "clock", "gateway"), goBuild(".", filepath.Join(dir, "clock"), "./clock/testdata/gateway")
 })
 
-// program returns the path of the program of a service.
 func (s *stack) program(t testing.TB, name string) string {
 	t.Helper()
 	if name != "gateway" || s.clocks == nil {
 		return program(t, name)
 	}
-	path, err := clockGateway()
-	require.NoError(t, err)
-	return path
+	return storetest.Must(clockGateway())(t)
 }
 
-// clockSettings returns the settings of the clock of a gateway.
 func (s *stack) clockSettings(gateway int) []string {
 	if s.clocks == nil {
 		return nil

@@ -45,15 +45,12 @@ func (s *stack) scrape(t testing.TB) map[string]*dto.MetricFamily {
 	t.Helper()
 	all := map[string]*dto.MetricFamily{}
 	for _, operations := range s.operations {
-		resp, err := http.Get(operations + "/metrics") //nolint:noctx // ends with the test
-		require.NoError(t, err)
+		resp := storetest.Must(http.Get(operations + "/metrics"))(t) //nolint:noctx // ends with the test
 		defer resp.Body.Close()
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 		parser := expfmt.NewTextParser(model.LegacyValidation)
-		families, err := parser.TextToMetricFamilies(resp.Body)
-		require.NoError(t, err)
-		mistakes, err := promlint.NewWithMetricFamilies(slices.Collect(maps.Values(families))).Lint()
-		require.NoError(t, err)
+		families := storetest.Must(parser.TextToMetricFamilies(resp.Body))(t)
+		mistakes := storetest.Must(promlint.NewWithMetricFamilies(slices.Collect(maps.Values(families))).Lint())(t)
 		require.Empty(t, mistakes, "by the conventions of Prometheus")
 		for name, family := range families {
 			if all[name] == nil {
@@ -160,13 +157,11 @@ func watched(t *testing.T) map[*parser.VectorSelector]string {
 			found[s] = where
 		}
 	}
-	rules, err := watch.Rules("../charts/opportunity/rules")
-	require.NoError(t, err)
+	rules := storetest.Must(watch.Rules("../charts/opportunity/rules"))(t)
 	for _, r := range rules {
 		ask(r.Alert+r.Record, r.Expr)
 	}
-	dashboards, err := watch.Dashboards("../charts/opportunity/dashboards")
-	require.NoError(t, err)
+	dashboards := storetest.Must(watch.Dashboards("../charts/opportunity/dashboards"))(t)
 	for file, d := range dashboards {
 		for _, p := range d.All() {
 			for _, target := range p.Targets {
@@ -174,8 +169,7 @@ func watched(t *testing.T) map[*parser.VectorSelector]string {
 			}
 		}
 	}
-	files, err := filepath.Glob("../docs/*/*.md")
-	require.NoError(t, err)
+	files := storetest.Must(filepath.Glob("../docs/*/*.md"))(t)
 	for _, file := range files {
 		for _, query := range watch.Queries(text(t, file)) {
 			ask(file, query)

@@ -69,8 +69,7 @@ func TestCommandsOfOperatorPagesRun(t *testing.T) {
 		_, errs, code := shell(prepare)
 		require.Zero(t, code, "%s: %s", prepare, errs)
 	}
-	files, err := filepath.Glob("../docs/operators/*.md")
-	require.NoError(t, err)
+	files := storetest.Must(filepath.Glob("../docs/operators/*.md"))(t)
 	ran, used := 0, map[string]bool{}
 	for _, file := range files {
 		for _, block := range regexp.MustCompile("(?ms)^ *```sh\n(.*?)^ *```$").FindAllStringSubmatch(text(t, file), -1) {
@@ -125,8 +124,7 @@ func newNamespace(t *testing.T, page string) *namespace {
 	database := storetest.Postgres(t)
 	schemas := []string{"catalog", "history", "authquota", "billing"}
 	s := newStackOn(t, parts{billing: true, database: func() string {
-		u, err := url.Parse(database)
-		require.NoError(t, err)
+		u := storetest.Must(url.Parse(database))(t)
 		out, err := exec.CommandContext(t.Context(), "psql", database, "-c", "CREATE SCHEMA "+schemas[0]).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		q := u.Query()

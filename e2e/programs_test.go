@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/storetest"
 )
 
 // patience bounds every wait. It does not measure speed: a test that reaches it fails. Campaigns and
@@ -48,11 +50,9 @@ func goBuild(folder, dir string, packages ...string) error {
 // remove deletes what built made.
 var remove = func() {}
 
-// program returns the path of one of the project's programs.
 func program(t testing.TB, name string) string {
 	t.Helper()
-	dir, err := built()
-	require.NoError(t, err)
+	dir := storetest.Must(built())(t)
 	return filepath.Join(dir, name)
 }
 
@@ -89,11 +89,9 @@ func clean(settings ...string) []string {
 // fails.
 func start(t testing.TB, settings []string, path string, args ...string) *process {
 	t.Helper()
-	out, err := os.CreateTemp("", "output")
-	require.NoError(t, err)
+	out := storetest.Must(os.CreateTemp("", "output"))(t)
 	require.NoError(t, out.Close())
-	out, err = os.OpenFile(out.Name(), os.O_WRONLY|os.O_APPEND, 0o600)
-	require.NoError(t, err)
+	out = storetest.Must(os.OpenFile(out.Name(), os.O_WRONLY|os.O_APPEND, 0o600))(t)
 	defer out.Close()
 	p := &process{name: filepath.Base(path) + " " + strings.Join(args, " "), out: output(out.Name()),
 		exited: make(chan struct{})}
@@ -124,7 +122,6 @@ func (p *process) interrupt(t testing.TB) {
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGINT))
 }
 
-// wait waits until the process ends and returns its exit code.
 func (p *process) wait(t testing.TB) int {
 	t.Helper()
 	select {
@@ -136,7 +133,6 @@ func (p *process) wait(t testing.TB) int {
 	}
 }
 
-// run runs a program until it exits.
 func run(t testing.TB, settings []string, stdin, path string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), path, args...)
@@ -161,11 +157,9 @@ func command(t *testing.T, dir string, settings []string, args ...string) string
 	return out.String()
 }
 
-// text returns the text of a file.
 func text(t testing.TB, file string) string {
 	t.Helper()
-	content, err := os.ReadFile(file)
-	require.NoError(t, err)
+	content := storetest.Must(os.ReadFile(file))(t)
 	return string(content)
 }
 

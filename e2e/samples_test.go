@@ -21,6 +21,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/apidoc"
+	"opportunity.internal/pkg/storetest"
 )
 
 // TestGeneratedClients builds a program with each generator's output for the served description.
@@ -60,8 +61,7 @@ func TestGeneratedClients(t *testing.T) {
 	})
 	t.Run("openapi-typescript", func(t *testing.T) {
 		dir := copyOf(t, "openapi/openapi-typescript")
-		modules, err := filepath.Abs("openapi/node_modules")
-		require.NoError(t, err)
+		modules := storetest.Must(filepath.Abs("openapi/node_modules"))(t)
 		require.NoError(t, os.Symlink(modules, filepath.Join(dir, "node_modules")))
 		command(t, dir, settings, "node", "node_modules/openapi-typescript/bin/cli.js", file, "--output", "description.ts")
 		command(t, dir, settings, "node", "node_modules/typescript/bin/tsc")
@@ -75,12 +75,9 @@ func TestGeneratedClients(t *testing.T) {
 // reference and the explorer show, with few and with all parameters.
 func TestGeneratedProgramsHaveTheTypesOfTheSDKs(t *testing.T) {
 	t.Parallel()
-	doc, err := apidoc.Published()
-	require.NoError(t, err)
-	sdk, err := filepath.Abs("../sdk")
-	require.NoError(t, err)
-	modules, err := filepath.Abs("openapi/node_modules")
-	require.NoError(t, err)
+	doc := storetest.Must(apidoc.Published())(t)
+	sdk := storetest.Must(filepath.Abs("../sdk"))(t)
+	modules := storetest.Must(filepath.Abs("openapi/node_modules"))(t)
 	dir := t.TempDir()
 	write := func(name, text string) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
@@ -96,8 +93,7 @@ func TestGeneratedProgramsHaveTheTypesOfTheSDKs(t *testing.T) {
 			}
 		}
 		for i, c := range []apidoc.Call{o.ExampleCall(), all} {
-			programs, err := c.Programs()
-			require.NoError(t, err)
+			programs := storetest.Must(c.Programs())(t)
 			require.Equal(t, []string{"js", "python"}, []string{programs[2].Language, programs[3].Language}, o.ID)
 			write(fmt.Sprintf("%s%d.mts", o.ID, i), programs[2].Code)
 			write(fmt.Sprintf("%s%d.py", o.ID, i), programs[3].Code)
@@ -134,11 +130,9 @@ func withMoreFields(value any) any {
 	return value
 }
 
-// serveJSON starts a server that responds to every request with value, and returns its URL.
 func serveJSON(t *testing.T, value any) string {
 	t.Helper()
-	body, err := json.Marshal(value)
-	require.NoError(t, err)
+	body := storetest.Must(json.Marshal(value))(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(body)
@@ -147,7 +141,6 @@ func serveJSON(t *testing.T, value any) string {
 	return server.URL
 }
 
-// copyOf returns a temporary copy of a directory.
 func copyOf(t *testing.T, dir string) string {
 	t.Helper()
 	to := t.TempDir()
@@ -205,8 +198,7 @@ var goSamples = sync.OnceValues(func() (string, error) {
 func runSample(t *testing.T, dir, name, language, address, key string) string {
 	t.Helper()
 	if language == "go" {
-		built, err := goSamples()
-		require.NoError(t, err)
+		built := storetest.Must(goSamples())(t)
 		return runCommand(t, dir, address, key, filepath.Join(built, name))
 	}
 	code := text(t, filepath.Join("../sdk/samples", name, "main."+extensions[language]))
@@ -220,8 +212,7 @@ var extensions = map[string]string{"go": "go", "js": "mjs", "python": "py"}
 // succeed.
 func runProgram(t *testing.T, dir, language, code, address, key string) string {
 	t.Helper()
-	sdk, err := filepath.Abs("../sdk")
-	require.NoError(t, err)
+	sdk := storetest.Must(filepath.Abs("../sdk"))(t)
 	file := filepath.Join(dir, "main."+extensions[language])
 	require.NoError(t, os.WriteFile(file, []byte(code), 0o600))
 	switch language {
@@ -243,8 +234,7 @@ func runProgram(t *testing.T, dir, language, code, address, key string) string {
 // command must succeed.
 func runCommand(t *testing.T, dir, address, key string, program ...string) string {
 	t.Helper()
-	python, err := filepath.Abs("../sdk/python")
-	require.NoError(t, err)
+	python := storetest.Must(filepath.Abs("../sdk/python"))(t)
 	out := command(t, dir, append(sdkSettings(address, key), "PYTHONPATH="+python, "PYTHONDONTWRITEBYTECODE=1"), program...)
 	require.NotContains(t, out, key, "the key was printed")
 	return out
@@ -309,7 +299,6 @@ func (d deployment) awaitChanges(t *testing.T, change func(), ids ...string) {
 	})
 }
 
-// changes returns the latest listed change of each record.
 func (d deployment) changes(t *testing.T) map[string]api.RecordChange {
 	t.Helper()
 	all := map[string]api.RecordChange{}
@@ -325,8 +314,7 @@ func (d deployment) changes(t *testing.T) map[string]api.RecordChange {
 // first page, and the number of its requests.
 func duringWalk(t *testing.T, address string, change func()) (proxy string, requests *atomic.Int64) {
 	t.Helper()
-	to, err := url.Parse(address)
-	require.NoError(t, err)
+	to := storetest.Must(url.Parse(address))(t)
 	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
 	var once sync.Once
 	requests = new(atomic.Int64)
@@ -341,13 +329,11 @@ func duringWalk(t *testing.T, address string, change func()) (proxy string, requ
 	return server.URL, requests
 }
 
-// listed returns the records of the API in its order.
 func (d deployment) listed(t *testing.T) []api.Opportunity {
 	t.Helper()
 	return read[api.OpportunityList](t, d.url, d.keys[api.Commercial], listPath+"?limit=100").Data
 }
 
-// copied returns the records of the API by id.
 func (d deployment) copied(t *testing.T) map[string]api.Opportunity {
 	t.Helper()
 	records := map[string]api.Opportunity{}
@@ -366,7 +352,6 @@ func (d deployment) withdraw(t *testing.T, id string) {
 	})
 }
 
-// review records a review with facts and waits until the API has it.
 func (d deployment) review(t *testing.T, id, facts string) {
 	t.Helper()
 	before := d.copied(t)[id].Verification.ReviewCount

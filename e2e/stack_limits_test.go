@@ -11,6 +11,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/storetest"
 )
 
 // TestLimitsAreExactOverThreeGateways checks that a limit of L counts exactly L of more than L
@@ -35,8 +36,7 @@ func TestLimitsAreExactOverThreeGateways(t *testing.T) {
 				for _, a := range responses {
 					if a.StatusCode == http.StatusTooManyRequests {
 						require.Equal(t, string(problem.MinuteLimitReached), a.code())
-						wait, err := strconv.Atoi(a.Header.Get("Retry-After"))
-						require.NoError(t, err)
+						wait := storetest.Must(strconv.Atoi(a.Header.Get("Retry-After")))(t)
 						require.LessOrEqual(t, wait, 60)
 					}
 				}

@@ -148,13 +148,11 @@ func newAssembly(t testing.TB, at parts, services, settings []string) *assembly 
 	return a
 }
 
-// startRedis starts a Redis with a clock that tests can move.
 func (a *assembly) startRedis() {
 	a.t.Helper()
 	a.clock = filepath.Join(a.t.TempDir(), "clock")
 	setClock(a.t, a.clock, a.at.ahead)
-	library, err := clockLibrary()
-	require.NoError(a.t, err)
+	library := storetest.Must(clockLibrary())(a.t)
 	environment := []string{"LD_PRELOAD=" + library, "CLOCK_OFFSET_FILE=" + a.clock}
 	if a.at.redisDir == "" {
 		a.redis = redistest.Start(a.t, environment...)
@@ -218,14 +216,12 @@ func (s *stack) process(t testing.TB, service string) *process {
 	return s.processes[at]
 }
 
-// restart starts the process of a service, or the first of the gateways, again.
 func (s *stack) restart(t testing.TB, service string) {
 	t.Helper()
 	old := s.process(t, service)
 	s.processes[slices.Index(s.processes, old)] = start(t, old.cmd.Env, old.cmd.Path, old.cmd.Args[1:]...)
 }
 
-// ready waits until every process is ready.
 func (s *stack) ready(t testing.TB) {
 	t.Helper()
 	for _, address := range s.operations {
@@ -250,13 +246,11 @@ func (s *stack) isSetBack(t testing.TB, service string) bool {
 // sampleEvents is the number of events of recordPath in the sample.
 const sampleEvents = 7
 
-// eventCount returns the number of events of the record of the sample that consumers see.
 func (s *stack) eventCount(t testing.TB, key string) int {
 	t.Helper()
 	return read[api.OpportunityDetail](t, s.url, key, recordPath).Data.Verification.HistoryCount
 }
 
-// awaitEvents waits until the record of the sample is served with n events.
 func (s *stack) awaitEvents(t testing.TB, key string, n int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("the record has %d events", n), func() bool {
@@ -285,28 +279,23 @@ func tokens(service string, sent, accepted func(called string) []string) []strin
 		"OPPORTUNITY_CALLER_TOKENS=" + strings.Join(accepts, ",")}
 }
 
-// first returns the suffix of the tokens before any rotation.
 func first(string) []string { return []string{""} }
 
 func tokenBetween(caller, called string) string {
 	return "token-of-" + caller + "-for-" + called + "-0123456789abcdef"
 }
 
-// link returns the link from a service to another service or a store.
 func (s *stack) link(from, to string) *link { return s.links[[2]string{from, to}] }
 
 func hostOf(t testing.TB, address string) string {
 	t.Helper()
-	u, err := url.Parse(address)
-	require.NoError(t, err)
+	u := storetest.Must(url.Parse(address))(t)
 	return u.Host
 }
 
-// through returns the URL of a database through a link.
 func through(t testing.TB, l *link, database string) string {
 	t.Helper()
-	u, err := url.Parse(database)
-	require.NoError(t, err)
+	u := storetest.Must(url.Parse(database))(t)
 	u.Host = l.address()
 	return u.String()
 }
@@ -325,8 +314,7 @@ func (s *stack) fill(t testing.TB) {
 // query returns the text that a query of one row returns.
 func (s *stack) query(t testing.TB, service, query string) (text string) {
 	t.Helper()
-	db, err := sql.Open("pgx", s.databases[service])
-	require.NoError(t, err)
+	db := storetest.Must(sql.Open("pgx", s.databases[service]))(t)
 	defer db.Close()
 	require.NoError(t, db.QueryRowContext(t.Context(), query).Scan(&text))
 	return text
@@ -368,7 +356,6 @@ func (s *stack) statuses(t testing.TB, n int, key, path string) (byStatus map[in
 	return byStatus, responses
 }
 
-// knows makes each gateway cache keys.
 func (s *stack) knows(t testing.TB, keys ...issued) {
 	t.Helper()
 	for _, key := range keys {

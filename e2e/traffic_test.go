@@ -134,7 +134,6 @@ func (tr *traffic) call(i int) {
 	tr.mu.Unlock()
 }
 
-// next returns when n more calls have been sent.
 func (tr *traffic) next(n int) {
 	tr.t.Helper()
 	until := tr.started.Load() + int64(n)
@@ -159,7 +158,6 @@ func (tr *traffic) succeeds() time.Time {
 	return time.Now()
 }
 
-// end stops the traffic and returns all calls.
 func (tr *traffic) end() []sent {
 	tr.stop()
 	tr.open.Wait()
@@ -189,7 +187,6 @@ func (s *stack) during(t testing.TB, callers []caller, n int, fail, repair func(
 	return e
 }
 
-// of returns the calls of a kind during the fault.
 func (e episode) of(kind string) []sent { return between(e.calls, kind, e.begin, e.end) }
 
 // untilBack returns the calls of a kind until every kind succeeded again.
@@ -198,7 +195,6 @@ func (e episode) untilBack(kind string) []sent { return between(e.calls, kind, e
 // recovery returns the seconds from the repair until every kind of call succeeded.
 func (e episode) recovery() float64 { return e.back.Sub(e.end).Seconds() }
 
-// between returns the calls of a kind that were sent between two times.
 func between(calls []sent, kind string, from, to time.Time) (some []sent) {
 	for _, c := range calls {
 		if c.kind == kind && !c.from.Before(from) && c.from.Before(to) {
@@ -208,7 +204,6 @@ func between(calls []sent, kind string, from, to time.Time) (some []sent) {
 	return some
 }
 
-// counts returns the number of calls by status.
 func counts(calls []sent) map[int]int {
 	by := map[int]int{}
 	for _, c := range calls {

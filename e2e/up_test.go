@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -34,7 +35,6 @@ func (d deployment) verb(t testing.TB, stdin string, args ...string) string {
 	return out
 }
 
-// verbJSON runs an operator command with --output json and returns its output.
 func verbJSON[T any](t testing.TB, d deployment, args ...string) T {
 	t.Helper()
 	out, err := strict[T]([]byte(d.verb(t, "", append(args, "--output", "json")...)))
@@ -82,13 +82,11 @@ type issued struct {
 // `"expiresIn":"1s"`.
 func (d deployment) issue(t testing.TB, tier api.Tier, more ...string) issued {
 	t.Helper()
-	key, err := d.tryIssue(t, tier, t.Name(), more...)
-	require.NoError(t, err)
+	key := storetest.Must(d.tryIssue(t, tier, t.Name(), more...))(t)
 	require.Equal(t, tier, key.Tier)
 	return key
 }
 
-// tryIssue is issue, but returns the error of the request.
 func (d deployment) tryIssue(t testing.TB, tier api.Tier, useCase string, more ...string) (issued, error) {
 	t.Helper()
 	members := append([]string{fmt.Sprintf(`"tier":%q,"useCase":%q`, tier, useCase)}, more...)
@@ -103,7 +101,6 @@ func (d deployment) tryIssue(t testing.TB, tier api.Tier, useCase string, more .
 	return key, err
 }
 
-// listing returns a line of a listings file with a published record.
 func listing(id string) string {
 	return `{"id":"` + id + `","company":{"name":"Good","website":"https://good.example/"},` +
 		`"applicationUrl":"https://good.example/a","category":"online","summary":"s","visibility":"published",` +
@@ -132,15 +129,23 @@ func up(t testing.TB, dir string, settings ...string) upProcess {
 
 func upWith(t testing.TB, dir, seed string, settings ...string) upProcess {
 	t.Helper()
+	return upIn(t, nil, dir, dir, seed, settings...)
+}
+
+// upIn is upWith in a namespace that the command line enter enters. Its data directory has another
+// path outside.
+func upIn(t testing.TB, enter []string, dir, outside, seed string, settings ...string) upProcess {
+	t.Helper()
 	public, admin := storetest.FreeAddress(t), storetest.FreeAddress(t)
 	u := upProcess{dir: dir, deployment: deployment{
 		url: strings.Replace("http://"+public, "127.0.0.1", "localhost", 1), adminURL: "http://" + admin,
-		token: []string{"OPPORTUNITY_DATA_DIR=" + dir}, keys: map[api.Tier]string{},
+		token: []string{"OPPORTUNITY_DATA_DIR=" + outside}, keys: map[api.Tier]string{},
 	}}
-	u.process = start(t, settings, program(t, "opportunity"),
-		"up", "--listen", public, "--admin-listen", admin, "--data-dir", dir, "--seed", seed)
+	line := slices.Concat(enter, []string{program(t, "opportunity"), "up", "--listen", public, "--admin-listen", admin,
+		"--data-dir", dir, "--seed", seed})
+	u.process = start(t, settings, line[0], line[1:]...)
 	ready(t, u.adminURL+"/readyz", u.process)
-	require.NoError(t, json.Unmarshal([]byte(text(t, filepath.Join(dir, "demo-keys.json"))), &u.keys))
+	require.NoError(t, json.Unmarshal([]byte(text(t, filepath.Join(outside, "demo-keys.json"))), &u.keys))
 	return u
 }
 
@@ -184,8 +189,7 @@ func sample(t *testing.T) deployment {
 			})
 			return
 		}
-		dir, err := os.MkdirTemp("", "opportunity-e2e-data")
-		require.NoError(t, err)
+		dir := storetest.Must(os.MkdirTemp("", "opportunity-e2e-data"))(t)
 		life := &lifetime{T: t}
 		closeShared = func() { life.end(); _ = os.RemoveAll(dir) }
 		sharedUp = up(life, filepath.Join(dir, "data")).deployment

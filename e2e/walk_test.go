@@ -14,15 +14,14 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
 )
 
-// generic returns a YAML or JSON document as canonical JSON.
 func generic(t testing.TB, text []byte) string {
 	t.Helper()
 	var doc any
 	require.NoError(t, yaml.Unmarshal(text, &doc))
-	out, err := json.Marshal(doc)
-	require.NoError(t, err)
+	out := storetest.Must(json.Marshal(doc))(t)
 	return string(out)
 }
 
@@ -56,8 +55,7 @@ func TestQuickStart(t *testing.T) {
 	line := regexp.MustCompile(`(?m)^ *curl .*$`).FindString(u.out.String())
 	printed, err := exec.CommandContext(t.Context(), "sh", "-c", line+" --silent --fail-with-body").Output()
 	require.NoError(t, err, "%s: %s", line, printed)
-	first, err := strict[api.OpportunityList](printed)
-	require.NoError(t, err)
+	first := storetest.Must(strict[api.OpportunityList](printed))(t)
 	require.NotEmpty(t, first.Data)
 
 	key := u.keys[api.Developer]
@@ -76,8 +74,7 @@ func TestQuickStart(t *testing.T) {
 	// only the owner can read secrets
 	require.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		require.NoError(t, err)
-		info, err := entry.Info()
-		require.NoError(t, err)
+		info := storetest.Must(entry.Info())(t)
 		if path == dir || !entry.IsDir() && !strings.Contains(path, ".db") {
 			require.Zero(t, info.Mode().Perm()&0o077, "%s is %s", path, info.Mode())
 		}

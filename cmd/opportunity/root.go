@@ -101,6 +101,24 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	return exit
 }
 
+func versionCommand() *cobra.Command {
+	var output string
+	c := &cobra.Command{
+		Use:     "version",
+		Short:   "Show the version, and the commit it was built from",
+		Example: "  opportunity version\n  opportunity version --output json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output == "json" {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(telemetry.ReadBuild())
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), telemetry.ReadBuild().String("opportunity"))
+			return err
+		},
+	}
+	flags.Choice(c.Flags(), &output, "output", "text", "output format", "text", "json")
+	return c
+}
+
 // wantsJSON reports whether the command line asks for JSON. It scans the raw arguments, because
 // --output may follow a flag that could not be parsed.
 func wantsJSON(args []string) bool {
@@ -111,7 +129,6 @@ func wantsJSON(args []string) bool {
 	return slices.Contains(args, "--output=json") || i >= 0 && i+1 < len(args) && args[i+1] == "json"
 }
 
-// report writes an error as JSON.
 func report(out io.Writer, code string, err error, exit int) {
 	type detail struct {
 		Code     string `json:"code"`

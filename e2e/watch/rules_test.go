@@ -35,7 +35,6 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// pages returns the runbooks by alert.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(runbooksDir + "/Opportunity*.md") // others belong to no alert
@@ -125,7 +124,6 @@ func TestRecordedSeriesMatchRules(t *testing.T) {
 	require.Equal(t, recorded, used)
 }
 
-// texts returns all pages with queries.
 func texts(t *testing.T) map[string]string {
 	t.Helper()
 	found := pages(t)

@@ -130,32 +130,6 @@ func TestErrorCodes(t *testing.T) {
 	}
 }
 
-func TestTiersInTheDescription(t *testing.T) {
-	doc := description(t)
-	var want []string
-	for _, tier := range api.Tiers {
-		history := map[bool]string{false: "no", true: "yes"}[tier.Limits.History]
-		want = append(want, fmt.Sprintf("| %s | %s | %d | %s | %d |", tier.Tier, thousands(tier.Limits.PerDay),
-			tier.Limits.PerMinute,
-			history, tier.Limits.PageSize))
-	}
-	_, table, found := strings.Cut(doc.Info.Description, "|---|---|---|---|---|\n")
-	require.True(t, found)
-	table, _, _ = strings.Cut(table, "\n\n")
-	require.Equal(t, want, strings.Split(table, "\n"))
-	require.Contains(t, doc.Info.Description, thousands(api.ServiceCapacity)+" requests a day")
-	require.EqualValues(t, api.FreshnessDays, doc.Components.Schemas["Meta"].Value.Properties["freshnessDays"].Value.Const)
-	days := fmt.Sprintf("%d days after", int(api.ProfileFreshnessWindow.Hours()/24))
-	require.Contains(t, doc.Components.Schemas["CompanyProfile"].Value.Properties["freshUntil"].Value.Description, days)
-}
-
-func thousands(n int) string {
-	if n < 1000 {
-		return strconv.Itoa(n)
-	}
-	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
-}
-
 // TestSchemasEqualTheTypes compares the schemas with the body types, recursively.
 func TestSchemasEqualTheTypes(t *testing.T) {
 	c := comparison{t: t, doc: description(t), enums: constants(t), seen: map[string]bool{}}

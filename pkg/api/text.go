@@ -3,6 +3,9 @@ package api
 import (
 	"errors"
 	"fmt"
+	"html"
+	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -21,17 +24,16 @@ func Line(text string, limit int) (string, error) { return stored(text, limit, "
 // Lines is Line for a text of several lines. It accepts tabs, and changes each line end to a line
 // feed.
 func Lines(text string, limit int) (string, error) {
-	return stored(lineEnds.Replace(text), limit, "\n\t")
+	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
+	return stored(text, limit, "\n\t")
 }
-
-var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
 func stored(text string, limit int, controls string) (string, error) {
 	if !utf8.ValidString(text) {
 		return "", errors.New("must be UTF-8")
 	}
 	rest := strings.TrimLeftFunc(text, unicode.IsSpace)
-	at := utf8.RuneCountInString(text) - utf8.RuneCountInString(rest) // characters before rest
+	at := utf8.RuneCountInString(text[:len(text)-len(rest)]) // characters before rest
 	rest = strings.TrimRightFunc(rest, unicode.IsSpace)
 	if rest == "" {
 		return "", errors.New("must not be empty")
@@ -42,6 +44,10 @@ func stored(text string, limit int, controls string) (string, error) {
 	}
 	visible, marks := false, 0
 	for before := rune(0); rest != ""; {
+		if c := rest[0]; c >= ' ' && c < 0x7F { // accepted everywhere; most texts have few others
+			at, rest, before, marks, visible = at+1, rest[1:], rune(c), 0, visible || c != ' '
+			continue
+		}
 		if n := flag(rest); n > 0 {
 			at, rest, before, visible = at+utf8.RuneCountInString(rest[:n]), rest[n:], 0, true
 			continue
@@ -176,3 +182,70 @@ func Fold(text string) string {
 // undivided are letters that are no letter with an accent in Unicode.
 var undivided = strings.NewReplacer("ß", "ss", "œ", "oe", "æ", "ae", "ø", "o", "đ", "d", "ð", "d", "ł", "l",
 	"þ", "th", "ı", "i", "ς", "σ")
+
+// damage is something in a text that a curator did not mean.
+type damage struct {
+	pattern *regexp.Regexp
+	starts  []string // each match begins with one of these characters
+}
+
+var (
+	// markup matches tags of HTML, as opposed to other text in angle brackets, and what may be a
+	// character reference.
+	markup = damage{regexp.MustCompile(`(?i)</?(?:a|abbr|article|aside|b|blockquote|body|br|button|center|code|dd|div|dl|` +
+		`dt|em|font|footer|form|h[1-6]|head|header|hr|html|i|iframe|img|input|label|li|link|main|meta|nav|ol|p|pre|s|` +
+		`script|section|small|span|strong|style|sub|sup|svg|table|tbody|td|th|thead|title|tr|u|ul|video)` +
+		`(?:\s[^<>]*=[^<>]*)?\s*/?>|<!--|<!doctype|&(?:#\d+|#x[0-9a-f]+|[a-z][a-z0-9]+);`), strings.Split("<&", "")}
+
+	// mojibake matches UTF-8 that was read as Windows-1252 or Mac Roman: an accented Latin letter
+	// or a sign, two Cyrillic letters, an emoji. It leaves what French and Portuguese words in
+	// capitals have before a quotation mark or a space.
+	mojibake = damage{regexp.MustCompile(`[ÂÃ][¡-º¼-¿‚ƒ„†‡ˆ‰Š‹ŒŽ™š›œžŸ€]|Ã\x{a0}[a-z ]|â€|â‚¬|ï»¿|ï¿½|ðŸ|` +
+		`(?:[ÐÑ][\x{a0}-\x{bf}‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ€]){2}|` +
+		`√[©®†§¥]|‚Ä[ôòúùìî¶]`), strings.Split("ÂÃâïðÐÑ√‚", "")}
+)
+
+// in returns the matches in a text. It runs the pattern only if one can begin: few texts have these
+// characters, and the patterns would otherwise take half the time of an import.
+func (d damage) in(text string) []string {
+	if slices.ContainsFunc(d.starts, func(s string) bool { return strings.Contains(text, s) }) {
+		return d.pattern.FindAllString(text, -1)
+	}
+	return nil
+}
+
+// undamaged records a problem if value has HTML, or characters that were read in a wrong encoding.
+func (p *Problems) undamaged(field, value string) {
+	for _, found := range markup.in(value) {
+		if found[0] == '<' || html.UnescapeString(found) != found {
+			p.Add(field, "must be plain text: write the characters themselves instead of the HTML %q", short(found))
+			break
+		}
+	}
+	if found := mojibake.in(value); len(found) > 0 {
+		p.Add(field, "has %q, which stands for characters that were read in another encoding: "+
+			"save the file as UTF-8, or copy the words again", found[0])
+	}
+}
+
+// formula matches the places in a cell where a spreadsheet would begin a formula: at the start, or
+// after a semicolon, which separates cells in some countries. Before the sign of a formula there
+// can be characters that show nothing, which spreadsheets skip, after any number of apostrophes. A
+// cell that begins with a tab or a line break counts too. sdk/conformance/csv.json has examples;
+// the SDKs have the same rule.
+var formula = regexp.MustCompile(`(^|;)('*` + invisible + `*[=+\-@＝＋－＠])|^('*` + invisible + `*[\t\r\n])`)
+
+// escaped matches the same places behind the apostrophe of EscapeFormulas.
+var escaped = regexp.MustCompile(`(^|;)'('*` + invisible + `*[=+\-@＝＋－＠])|^'('*` + invisible + `*[\t\r\n])`)
+
+// invisible matches a space, a control character, or another character that shows nothing.
+const invisible = `[\x00-\x20\x7f-\xa0\xad\x{34f}\x{61c}\x{115f}\x{1160}\x{1680}\x{17b4}\x{17b5}\x{180b}-\x{180f}` +
+	`\x{2000}-\x{200f}\x{2028}-\x{202f}\x{205f}-\x{206f}\x{3000}\x{3164}\x{fe00}-\x{fe0f}\x{feff}\x{ffa0}` +
+	`\x{fff0}-\x{fffb}\x{1d173}-\x{1d17a}\x{e0000}-\x{e0fff}]`
+
+// EscapeFormulas puts an apostrophe in front of what a spreadsheet would run as a formula in a cell
+// of a CSV file, so that it is text.
+func EscapeFormulas(cell string) string { return formula.ReplaceAllString(cell, "$1'$2$3") }
+
+// UnescapeFormulas reverses EscapeFormulas.
+func UnescapeFormulas(cell string) string { return escaped.ReplaceAllString(cell, "$1$2$3") }

@@ -40,14 +40,6 @@ var accepted = map[string]string{
 	"9999-12-31T23:59:59.999999999Z": "9999-12-31T23:59:59.999999999Z",
 }
 
-func TestParseInstantAcceptsTheFormsOfISO8601(t *testing.T) {
-	for text, want := range accepted {
-		got, err := api.ParseInstant(text)
-		require.NoError(t, err, text)
-		require.Equal(t, want, got.Format(time.RFC3339Nano), text)
-	}
-}
-
 var rejected = []string{
 	"", "2026", "2026-11", "202611", "2026-W45", "2026-W45-1", "2026W451", "2026-305", "2026305", "+12026-11-01",
 	"26-11-01",
@@ -62,25 +54,22 @@ var rejected = []string{
 	"2026-11-01T09:00:00Z and more", "2026-11-01\n", "２０２６-11-01",
 }
 
-func TestParseInstantRejects(t *testing.T) {
-	for _, text := range rejected {
-		_, err := api.ParseInstant(text)
-		require.Error(t, err, "%q", text)
-	}
-}
-
-// TestDescriptionOfInstants compares the pattern that validators of requests use with the parser. A
+// TestInstantsOfISO8601 also compares the pattern that validators of requests use with the parser. A
 // pattern cannot know the days of a month.
-func TestDescriptionOfInstants(t *testing.T) {
+func TestInstantsOfISO8601(t *testing.T) {
 	schema := description(t).Components.Parameters["checkedAfter"].Value.Schema.Value
 	pattern := regexp.MustCompile(schema.Pattern)
-	for text := range accepted {
+	for text, want := range accepted {
+		got, err := api.ParseInstant(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got.Format(time.RFC3339Nano), text)
 		require.True(t, pattern.MatchString(text), "%q", text)
 	}
 	for _, text := range rejected {
-		if text != "2026-02-29" && text != "2026-11-31" {
-			require.False(t, pattern.MatchString(text), "%q", text)
-		}
+		_, err := api.ParseInstant(text)
+		require.Error(t, err, "%q", text)
+		noDay := text == "2026-02-29" || text == "2026-11-31"
+		require.Equal(t, noDay, pattern.MatchString(text), "%q", text)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.StringMatching(schema.Pattern),

@@ -109,8 +109,10 @@ func checkAuthority(authority string) error {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return nil
 	}
-	if _, err := idna.Lookup.ToUnicode(host); err != nil && strings.Contains(strings.ToLower(host), "xn--") {
-		return fmt.Errorf("has the host %q: it is no valid punycode", host)
+	if strings.Contains(strings.ToLower(host), "xn--") {
+		if _, err := idna.Lookup.ToUnicode(host); err != nil {
+			return fmt.Errorf("has the host %q: it is no valid punycode", host)
+		}
 	}
 	last := host[strings.LastIndexByte(strings.TrimSuffix(host, "."), '.')+1:]
 	if slices.ContainsFunc(strings.Split(host, "."), func(label string) bool { return len(label) > maxLabel }) ||

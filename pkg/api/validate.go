@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -253,4 +254,31 @@ func (y *Pay) check(field string, p *Problems) {
 	p.Currency(field+".currency", y.Currency)
 	OneOf(p, field+".unit", y.Unit, PerHour, PerYear, PerTask, PerAudioMinute)
 	p.URL(field+".sourceUrl", y.SourceURL)
+}
+
+// Unique records a problem for each value that repeats an earlier one. Case does not matter, nor do
+// parts of a URL that do not change the page: the case of its host, a default port, and an empty
+// path.
+func (p *Problems) Unique(field string, values []string) {
+	seen := map[string]int{}
+	for i, v := range values {
+		key := sameAs(v)
+		if first, again := seen[key]; again {
+			p.Add(fmt.Sprintf("%s[%d]", field, i), "%q repeats %s[%d]; remove one of them", short(v), field, first)
+			continue
+		}
+		seen[key] = i
+	}
+}
+
+func sameAs(value string) string {
+	u, err := url.Parse(value)
+	if err != nil || u.Host == "" {
+		return strings.ToLower(strings.TrimSpace(value))
+	}
+	u.Host = strings.TrimSuffix(strings.ToLower(u.Host), map[string]string{"http": ":80", "https": ":443"}[u.Scheme])
+	if u.Path == "" {
+		u.Path = "/"
+	}
+	return u.String()
 }

@@ -1,5 +1,9 @@
 // Package apidoc reads the OpenAPI description of the API: its operations with their parameters and
 // examples, and its schemas. It also writes a call of an operation as a program.
+//
+// Parse returns a Description; Published is that of this release. The pages of the documentation,
+// the explorer and the generators of the SDKs use its Operations and Schemas, in the order of the
+// description. A Call has the values for one Operation; Programs writes it for each language.
 package apidoc
 
 import (

@@ -28,6 +28,14 @@ func operation(t testing.TB, id string) apidoc.Operation {
 	return o
 }
 
+// programs returns the programs of a call of the operation: curl, Go, TypeScript and Python.
+func programs(t testing.TB, o apidoc.Operation, values map[string]string) []apidoc.Program {
+	t.Helper()
+	all, err := apidoc.Call{Operation: o, Values: values}.Programs()
+	require.NoError(t, err)
+	return all
+}
+
 func TestDescription(t *testing.T) {
 	d := describe(t)
 	require.Equal(t, "Opportunity", d.Schemas[7].Name, "in the order of the document")
@@ -82,8 +90,7 @@ func TestHeaderParameters(t *testing.T) {
 		Values: map[string]string{"id": "a", "If-None-Match": `W/"x"`}}
 	require.Equal(t, `W/"x"`, call.Header().Get("If-None-Match"))
 	require.Equal(t, "/api/v1/opportunities/a", call.Target())
-	programs, err := call.Programs()
-	require.NoError(t, err)
+	programs := programs(t, call.Operation, call.Values)
 	require.Len(t, programs, 1, "the SDKs take entity tags from their caches")
 	require.Contains(t, programs[0].Code, `--header 'If-None-Match: W/"x"'`)
 }
@@ -110,21 +117,18 @@ func TestPrograms(t *testing.T) {
 		"one page found": {Operation: search.Operation, Values: map[string]string{"page": "2"}},
 		"all events":     {Operation: operation(t, "getVerificationHistory"), Values: map[string]string{"id": "a"}},
 	} {
-		programs, err := call.Programs()
-		require.NoError(t, err, name)
+		programs := programs(t, call.Operation, call.Values)
 		require.Len(t, programs, 4, name)
 		formatted, err := format.Source([]byte(programs[1].Code))
 		require.NoError(t, err, "%s\n%s", name, programs[1].Code)
 		require.Equal(t, string(formatted), programs[1].Code, name)
 	}
-	programs, err := search.Programs()
-	require.NoError(t, err)
-	require.Contains(t, programs[1].Code, `opportunity.SearchFilter{Q: "\"l'été\"", PayUnit: "hour"}`)
-	require.Contains(t, programs[1].Code, `client.Search(context.Background(), filter)`)
-	require.Contains(t, programs[2].Code, `client.search({ q: "\"l'été\"", payUnit: 'hour' })`)
-	require.Contains(t, programs[3].Code, `client.search(q="\"l'été\"", pay_unit="hour")`)
-	programs, err = apidoc.Call{Operation: list, Values: every}.Programs()
-	require.NoError(t, err)
+	found := programs(t, search.Operation, search.Values)
+	require.Contains(t, found[1].Code, `opportunity.SearchFilter{Q: "\"l'été\"", PayUnit: "hour"}`)
+	require.Contains(t, found[1].Code, `client.Search(context.Background(), filter)`)
+	require.Contains(t, found[2].Code, `client.search({ q: "\"l'été\"", payUnit: 'hour' })`)
+	require.Contains(t, found[3].Code, `client.search(q="\"l'été\"", pay_unit="hour")`)
+	programs := programs(t, list, every)
 	require.Contains(t, programs[1].Code, `opportunity.Filter{Remote: opportunity.True, Verified: opportunity.True, `+
 		`DegreeRequired: opportunity.True,`)
 	require.Contains(t, programs[1].Code, `CheckedAfter: "2026-11-01"}`)
@@ -137,9 +141,7 @@ func TestPrograms(t *testing.T) {
 // The API rejects these values, and the SDKs have no way to send them.
 func TestSDKsSendOnlyValuesOfTheType(t *testing.T) {
 	for name, value := range map[string]string{"remote": "maybe", "limit": "101", "page": "0", "category": "steal"} {
-		programs, err := apidoc.Call{Operation: operation(t, "listOpportunities"),
-			Values: map[string]string{name: value}}.Programs()
-		require.NoError(t, err)
+		programs := programs(t, operation(t, "listOpportunities"), map[string]string{name: value})
 		require.Len(t, programs, 1, name)
 		require.Contains(t, programs[0].Code, "--data-urlencode "+name+"="+value)
 	}
@@ -147,34 +149,23 @@ func TestSDKsSendOnlyValuesOfTheType(t *testing.T) {
 
 // The shell passes every value to curl unchanged and runs none of it.
 func TestShellQuoting(t *testing.T) {
+	arguments := func(operationID, parameter, value string) string {
+		code := programs(t, operation(t, operationID), map[string]string{parameter: value})[0].Code
+		out, err := exec.CommandContext(t.Context(), "sh", "-c",
+			strings.Replace(code, "curl ", `printf '%s\n' `, 1)).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return string(out)
+	}
 	for _, value := range []string{"CA", "$(id)", "`id`", "it's", `a"b\`, "$HOME", "a b", "!x", "*", "é"} {
-		call := apidoc.Call{Operation: operation(t, "listOpportunities"), Values: map[string]string{"country": value}}
-		programs, err := call.Programs()
-		require.NoError(t, err)
-		cmd := exec.CommandContext(t.Context(), "sh", "-c",
-			strings.Replace(programs[0].Code, "curl ", `printf '%s\n' `, 1))
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		require.Contains(t, string(out), "\ncountry="+value+"\n")
-
-		call = apidoc.Call{Operation: operation(t, "getOpportunity"), Values: map[string]string{"id": value}}
-		programs, err = call.Programs()
-		require.NoError(t, err)
-		cmd = exec.CommandContext(t.Context(), "sh", "-c",
-			strings.Replace(programs[0].Code, "curl ", `printf '%s\n' `, 1))
-		out, err = cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		path, err := url.PathUnescape(strings.Split(string(out), "\n")[1])
+		require.Contains(t, arguments("listOpportunities", "country", value), "\ncountry="+value+"\n")
+		path, err := url.PathUnescape(strings.Split(arguments("getOpportunity", "id", value), "\n")[1])
 		require.NoError(t, err)
 		require.Equal(t, "/api/v1/opportunities/"+value, path)
 	}
 }
 
 func TestStringLiterals(t *testing.T) {
-	call := apidoc.Call{Operation: operation(t, "listOpportunities"), Values: map[string]string{"country": `x" \' <&`}}
-	programs, err := call.Programs()
-	require.NoError(t, err)
-	for _, p := range programs[1:] {
+	for _, p := range programs(t, operation(t, "listOpportunities"), map[string]string{"country": `x" \' <&`})[1:] {
 		require.Contains(t, p.Code, `"x\" \\' <&"`, p.Language)
 	}
 }

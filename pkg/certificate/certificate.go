@@ -1,5 +1,10 @@
 // Package certificate reads the TLS certificates of connections between services from files. It
 // reads them again when they change, so that they can be renewed without a restart.
+//
+// OpenServer returns the listener of a service that has a certificate (ServerConfig), OpenRoots the
+// authorities that a client trusts (PeerConfig). Both keep what they last read if a new file is
+// invalid or unreadable, log why, and warn before a certificate expires. While services change to
+// TLS, a listener can take plain HTTP too.
 package certificate
 
 import (

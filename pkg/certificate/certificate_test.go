@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/certificate"
 	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
 )
 
 // world is a certificate in files, with a clock, a log and metrics.
@@ -65,15 +65,7 @@ func (w *world) open() func(net.Listener) net.Listener {
 // overdue returns the metric that alerts use.
 func (w *world) overdue() float64 {
 	w.t.Helper()
-	families, err := w.registry.Gather()
-	require.NoError(w.t, err)
-	for _, f := range families {
-		if f.GetName() == "tls_certificate_renewal_overdue" {
-			return f.GetMetric()[0].GetGauge().GetValue()
-		}
-	}
-	require.Fail(w.t, "no metric")
-	return 0
+	return servicetest.Series(w.t, w.registry, "tls_certificate_renewal_overdue")["certificate=server"]
 }
 
 func (w *world) logged(text string) int { return strings.Count(w.log.String(), text) }
@@ -81,8 +73,7 @@ func (w *world) logged(text string) int { return strings.Count(w.log.String(), t
 // presented returns the end of the certificate that a new connection gets.
 func (w *world) presented(withTLS func(net.Listener) net.Listener) time.Time {
 	w.t.Helper()
-	plain, err := new(net.ListenConfig).Listen(w.t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(w.t, err)
+	plain := storetest.Must(new(net.ListenConfig).Listen(w.t.Context(), "tcp", "127.0.0.1:0"))(w.t)
 	ln := withTLS(plain)
 	defer ln.Close()
 	done := make(chan error, 1)
@@ -95,8 +86,7 @@ func (w *world) presented(withTLS func(net.Listener) net.Listener) time.Time {
 		done <- err
 	}()
 	dialer := tls.Dialer{Config: &tls.Config{RootCAs: w.ca.Pool(), Time: func() time.Time { return w.now }}}
-	conn, err := dialer.DialContext(w.t.Context(), "tcp", ln.Addr().String())
-	require.NoError(w.t, err)
+	conn := storetest.Must(dialer.DialContext(w.t.Context(), "tcp", ln.Addr().String()))(w.t)
 	defer conn.Close()
 	require.NoError(w.t, <-done)
 	state := conn.(*tls.Conn).ConnectionState()
@@ -115,9 +105,7 @@ func TestChangedCertificateIsPresentedWithin10Seconds(t *testing.T) {
 	w.now = w.now.Add(time.Second)
 	require.Equal(t, first.Add(30*24*time.Hour), w.presented(s))
 	require.Equal(t, 1, w.logged("certificate reread"))
-	n, err := testutil.GatherAndCount(w.registry, "tls_certificate_expiry_timestamp_seconds")
-	require.NoError(t, err)
-	require.Equal(t, 1, n)
+	require.Len(t, servicetest.Series(t, w.registry, "tls_certificate_expiry_timestamp_seconds"), 1)
 }
 
 func TestUnreadableCertificateKeepsThePreviousOne(t *testing.T) {
@@ -226,7 +214,6 @@ func TestChangedAuthoritiesAreTrusted(t *testing.T) {
 	w.now = w.now.Add(10 * time.Second)
 	require.True(t, roots().Equal(next.Pool()))
 
-	none, err := certificate.OpenRoots(certificate.PeerConfig{}, time.Now, nil, nil)
-	require.NoError(t, err)
+	none := storetest.Must(certificate.OpenRoots(certificate.PeerConfig{}, time.Now, nil, nil))(t)
 	require.Nil(t, none, "those of the system")
 }

@@ -1,5 +1,11 @@
 // Package database opens a service's database by its URL: Postgres in production, or an SQLite file
 // on a single machine. Both are used through gorm, and this package hides their differences.
+//
+// Open returns a DB, whose statements are traced without their values. Migrate creates the schema
+// as its owner and grants the role that serves only what serving needs. Outage turns the errors of
+// an unavailable database into 503; a Breaker makes statements fail at once during an outage.
+// Insert and its variants write many rows in few statements, and NextSequence numbers changes in
+// the order of their commits.
 package database
 
 import (

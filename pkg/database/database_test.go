@@ -23,6 +23,7 @@ import (
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
 )
@@ -42,9 +43,7 @@ CREATE TABLE things (id text PRIMARY KEY, sequence bigint NOT NULL);`)},
 
 func start(t *testing.T) *telemetry.Telemetry {
 	t.Helper()
-	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
-	require.NoError(t, err)
-	return tel
+	return storetest.Must(telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard}))(t)
 }
 
 func migrate(t *testing.T, cfg database.Config) {
@@ -55,8 +54,17 @@ func migrate(t *testing.T, cfg database.Config) {
 
 func open(t *testing.T, url string) *database.DB {
 	t.Helper()
-	db, err := database.Open(database.Config{URL: url, MaxConnections: 8}, start(t))
-	require.NoError(t, err)
+	return openAs(t, database.Config{URL: url, MaxConnections: 8}, start(t))
+}
+
+func single(t *testing.T, url string) *database.DB {
+	t.Helper()
+	return openAs(t, database.Config{URL: url, MaxConnections: 1}, start(t))
+}
+
+func openAs(t *testing.T, cfg database.Config, tel *telemetry.Telemetry) *database.DB {
+	t.Helper()
+	db := storetest.Must(database.Open(cfg, tel))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -285,9 +293,7 @@ func TestReadOnlyAccessChangesNothing(t *testing.T) {
 	require.NoError(t, served.Exec("INSERT INTO things VALUES ('a', 1)").Error)
 
 	cfg.Access = database.ReadOnly
-	db, err := database.Open(cfg, tel)
-	require.NoError(t, err)
-	defer db.Close()
+	db := openAs(t, cfg, tel)
 	var n int
 	require.NoError(t, db.Raw("SELECT count(*) FROM things").Scan(&n).Error)
 	require.Equal(t, 1, n, "must see the row that another connection just wrote")
@@ -295,9 +301,7 @@ func TestReadOnlyAccessChangesNothing(t *testing.T) {
 }
 
 func TestIndexesArePreferredUntilTheTransactionEnds(t *testing.T) {
-	db, err := database.Open(database.Config{URL: storetest.Postgres(t), MaxConnections: 1}, start(t))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = db.Close() })
+	db := single(t, storetest.Postgres(t))
 	require.NoError(t, db.Exec("CREATE TABLE things AS SELECT 'one' AS id").Error)
 	require.NoError(t, db.Exec("CREATE INDEX things_id ON things (id)").Error)
 	plan := func(tx *gorm.DB) (first string) {
@@ -318,8 +322,7 @@ func TestProbeFindsADatabaseThatAcceptsNoWrites(t *testing.T) {
 	storetest.OnBothDatabases(t, func(t *testing.T, url string) {
 		migrate(t, database.Config{URL: url})
 		tel := start(t)
-		db, err := database.Open(database.Config{URL: url, MaxConnections: 1}, tel)
-		require.NoError(t, err)
+		db := openAs(t, database.Config{URL: url, MaxConnections: 1}, tel)
 		require.NoError(t, db.Probe(t.Context()))
 		require.Error(t, db.Exec("SELECT nonsense FROM nowhere").Error)
 		require.NoError(t, db.Probe(t.Context()), "an invalid statement is no such failure")
@@ -329,7 +332,7 @@ func TestProbeFindsADatabaseThatAcceptsNoWrites(t *testing.T) {
 		require.NoError(t, db.Exec(readOnly).Error)
 		require.Error(t, db.Exec("INSERT INTO things VALUES ('a', 1)").Error)
 		require.ErrorContains(t, db.Probe(t.Context()), "database accepts no writes: ")
-		require.NotZero(t, metric(t, tel, "database_write_failures_total"))
+		require.NotZero(t, servicetest.Series(t, tel.Registry, "database_write_failures_total")[""])
 
 		require.NoError(t, db.Close())
 		other := open(t, url)
@@ -337,19 +340,6 @@ func TestProbeFindsADatabaseThatAcceptsNoWrites(t *testing.T) {
 		require.NoError(t, other.Close())
 		require.Error(t, other.Probe(t.Context()))
 	})
-}
-
-func metric(t *testing.T, tel *telemetry.Telemetry, name string) float64 {
-	t.Helper()
-	families, err := tel.Registry.Gather()
-	require.NoError(t, err)
-	for _, f := range families {
-		if f.GetName() == name {
-			return f.Metric[0].GetCounter().GetValue()
-		}
-	}
-	t.Fatal("no metric", name)
-	return 0
 }
 
 // A transaction that holds the probed row for long is no failure.

@@ -19,13 +19,10 @@ type thing struct{ ID string }
 
 func TestStatementsOfRequestsHaveSpans(t *testing.T) {
 	storetest.OnBothDatabases(t, func(t *testing.T, address string) {
-		tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{})
-		require.NoError(t, err)
-		db, err := Open(Config{URL: address, MaxConnections: 1}, tel)
-		require.NoError(t, err)
+		tel := storetest.Must(telemetry.Start(t.Context(), "test", telemetry.Config{}))(t)
+		db := storetest.Must(Open(Config{URL: address, MaxConnections: 1}, tel))(t)
 		t.Cleanup(func() { require.NoError(t, db.Close()) })
-		u, err := url.Parse(address)
-		require.NoError(t, err)
+		u := storetest.Must(url.Parse(address))(t)
 		spans := tracetest.NewSpanRecorder()
 		tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test")
 		require.NoError(t, observe(db.DB, "tracing", newTracing(tracer, db.Dialect, u).before, after))

@@ -16,15 +16,21 @@ import (
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
+func read(t *testing.T, lines string) eventfile.File {
+	t.Helper()
+	file, err := eventfile.Read(strings.NewReader(lines), now, api.MaxReported)
+	require.NoError(t, err)
+	return file
+}
+
 func TestReadAcceptsValidEvents(t *testing.T) {
-	file, err := eventfile.Read(strings.NewReader(
+	file := read(t,
 		`{"slug":"a","checkedAt":"2026-11-20T07:00:00.9999999-05:00","checkType":"review","outcome":"verified",`+
 			`"sourceUrls":["https://a.example/who"],"facts":`+
 			apitest.WholeFacts(`{"countryEligibility":[{"country":"CA","status":"eligible","includedRegions":["on"],`+
 				`"sourceUrls":["https://a.example/who"]}]}`)+
 			`,"note":"n","lastEventId":"e-1"}`+"\n\n"+`{"slug":"b","checkedAt":"2026-11-19T00:00:00Z",`+
-			`"checkType":"application-link","outcome":"blocked"}`), now, api.MaxReported)
-	require.NoError(t, err)
+			`"checkType":"application-link","outcome":"blocked"}`)
 	facts := api.UnknownFacts()
 	facts.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: api.Eligible,
 		IncludedRegions: []string{"CA-ON"}, ExcludedRegions: []string{}, SourceURLs: []string{"https://a.example/who"}}}
@@ -71,8 +77,7 @@ func TestReadCompletesReviews(t *testing.T) {
 		"closed": {reviewLine("closed", `,"facts":`+apitest.WholeFacts(`{"applicationStatus":"open"}`)),
 			[]string{}, api.ApplicationClosed, []string{"facts.applicationStatus: is recorded as closed, like the outcome"}},
 	} {
-		file, err := eventfile.Read(strings.NewReader(c.line), now, api.MaxReported)
-		require.NoError(t, err)
+		file := read(t, c.line)
 		require.Empty(t, file.Rejected, name)
 		require.Equal(t, c.sources, file.Lines[0].Event.SourceURLs, name)
 		require.Equal(t, c.status, file.Lines[0].Event.Facts.ApplicationStatus, name)
@@ -88,11 +93,9 @@ func TestReadChecksEvidence(t *testing.T) {
 		return reviewLine("verified", `,"sourceUrls":["https://a.example"],`+
 			`"facts":`+apitest.WholeFacts(`{`+eligible+`}`)+`,"evidence":`+evidence)
 	}
-	file, err := eventfile.Read(strings.NewReader(verified(`{"quotes":[`+quote("countryEligibility",
+	file := read(t, verified(`{"quotes":[`+quote("countryEligibility",
 		"https://a.example/who", `,"prefix":"We are ","suffix":"."`)+
-		`],"gone":["https://a.example/faq","https://a.example/faq"],"unopened":["https://b.example"]}`)), now,
-		api.MaxReported)
-	require.NoError(t, err)
+		`],"gone":["https://a.example/faq","https://a.example/faq"],"unopened":["https://b.example"]}`))
 	require.Empty(t, file.Rejected)
 	require.Equal(t, api.Evidence{
 		Quotes: []api.Quote{{Fact: "countryEligibility", SourceURL: "https://a.example/who",
@@ -125,13 +128,11 @@ func TestReadChecksEvidence(t *testing.T) {
 			`"outcome":"blocked","evidence":{"gone":["https://a.example"]}}`,
 			"evidence: must be left out: only a review has evidence"},
 	} {
-		file, err := eventfile.Read(strings.NewReader(c.line), now, api.MaxReported)
-		require.NoError(t, err)
+		file := read(t, c.line)
 		require.Equal(t, apitest.Problems(c.problem), file.Rejected[0].Problems, name)
 	}
 }
 
-// numbered returns n quotes that differ in their text.
 func numbered(quote string, n int) (quotes []string) {
 	for i := range n {
 		quotes = append(quotes, strings.Replace(quote, "Open to", fmt.Sprintf("%d: open to", i), 1))
@@ -151,8 +152,7 @@ func TestReadAcceptsOnlyOutcomesOfTheCheckType(t *testing.T) {
 		var accepted []api.Outcome
 		for _, outcome := range all {
 			line := strings.Replace(reviewLine(string(outcome), more[kind]), "review", string(kind), 1)
-			file, err := eventfile.Read(strings.NewReader(line), now, api.MaxReported)
-			require.NoError(t, err)
+			file := read(t, line)
 			if len(file.Lines) == 1 {
 				accepted = append(accepted, outcome)
 				continue
@@ -211,8 +211,7 @@ func TestReadReportsEveryProblem(t *testing.T) {
 			apitest.Problems("note: must have at most 2000 characters")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			file, err := eventfile.Read(strings.NewReader(c.line), now, api.MaxReported)
-			require.NoError(t, err)
+			file := read(t, c.line)
 			require.Equal(t, eventfile.File{Rejections: jsonlines.Rejections{Rejected: []api.RejectedLine{{Line: 1,
 				ID: c.slug, Problems: c.problems}}}}, file)
 		})
@@ -228,8 +227,7 @@ func TestReadLimitsTheSizeOfAnEvent(t *testing.T) {
 		return `{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"application-link","outcome":"reachable",` +
 			`"sourceUrls":[` + strings.Join(urls, ",") + "]}"
 	}
-	file, err := eventfile.Read(strings.NewReader(line(31)+"\n"+line(32)), now, api.MaxReported)
-	require.NoError(t, err)
+	file := read(t, line(31)+"\n"+line(32))
 	require.Len(t, file.Lines, 1)
 	require.Len(t, file.Rejected, 1)
 	require.Contains(t, file.Rejected[0].Problems[0].String(), "want at most 64000")

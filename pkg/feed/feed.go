@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
@@ -131,6 +132,27 @@ type Store[T any] interface {
 	// Prune moves the cursor, and deletes the data from before the copy started over that was not
 	// replaced. It is called when the copy is complete.
 	Prune(ctx context.Context, from, to Cursor) error
+}
+
+// Cursor is the position of a copy, the only row of the table feed_cursor.
+type Cursor struct {
+	Position  int64  // sequence of the last saved change
+	Mark      string // of the page with that change
+	Restarted bool   // the copy has started over: data with the sequence 0 is from before
+}
+
+// ReadCursor reads the cursor of the copy in a database.
+func ReadCursor(db *gorm.DB) (c Cursor, err error) {
+	err = db.Raw("SELECT position, mark, restarted FROM feed_cursor WHERE id = 1").Scan(&c).Error
+	return c, err
+}
+
+// Move moves the cursor in a database. moved is false if it is not at from.
+func (from Cursor) Move(tx *gorm.DB, to Cursor) (moved bool, err error) {
+	done := tx.Exec(`UPDATE feed_cursor SET position = ?, mark = ?, restarted = ?
+		WHERE id = 1 AND position = ? AND mark = ? AND restarted = ?`,
+		to.Position, to.Mark, to.Restarted, from.Position, from.Mark, from.Restarted)
+	return done.RowsAffected > 0, done.Error
 }
 
 // Follow pulls until ctx is done. It retries failures with backoff, and registers the feed's

@@ -61,15 +61,6 @@ func TestServeReadsChangesAtTheStartAndWhenTheStoreMoves(t *testing.T) {
 	require.Equal(t, feed.Page[int64]{Changes: []int64{8}, Mark: "newest"}, got)
 }
 
-func TestServeReturnsAtOnceWithoutWait(t *testing.T) {
-	got, err := source(0, func(_ context.Context, after int64, _ int) ([]int64, error) {
-		require.Zero(t, after)
-		return nil, nil
-	}).Serve(request(t, ""), nil)
-	require.NoError(t, err)
-	require.Empty(t, got.Changes)
-}
-
 // The log line of a long poll has level DEBUG, however long it waited.
 func TestServeIsNotASlowRequest(t *testing.T) {
 	var log bytes.Buffer

@@ -1,5 +1,10 @@
 // Package peer implements calls between the services: JSON over HTTP, with a token for each pair of
 // services.
+//
+// A Client calls one service through a Transport, which rejects the response to another request.
+// Tokens has what a service sends, Callers what it accepts. An Access is the outermost handler of a
+// service: it authenticates the caller and allows the paths that Rules lists for it, and no others.
+// CheckReady explains why a service cannot be called.
 package peer
 
 import (

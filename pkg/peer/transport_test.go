@@ -70,7 +70,6 @@ func head(r *http.Request, status string) string {
 		r.Header.Get(api.RequestIDHeader), pathHeader, r.URL.Path)
 }
 
-// whole returns a response to r.
 func whole(r *http.Request) string {
 	text := fmt.Sprintf("%sContent-Length: %d\r\n\r\n", head(r, "200 OK"), len(r.URL.Path))
 	if r.Method == http.MethodHead {

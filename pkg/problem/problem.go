@@ -1,5 +1,10 @@
-// Package problem implements error responses: a closed list of codes, an error type with a code,
-// and the writer of error bodies. All services use it, so all error responses have the same form.
+// Package problem implements error responses. All services use it, so all of them have the same
+// form.
+//
+// An Error has a Code of Table, the closed list of codes, and a message for the caller; its cause
+// is for logs only. Functions such as Invalid, NoSuch and Unavailable make the usual ones. A Writer
+// writes the response for any error: one without a code is an internal_error, whose text only the
+// log has.
 package problem
 
 import (

@@ -1,5 +1,10 @@
 // Package server runs the HTTP servers and background loops of a service as one group. The first
 // failure stops them all, and a stop waits for requests in flight.
+//
+// Open opens all Ports before anything starts, so that an address in use is reported at once. A
+// Group serves them and runs the loops. It stops with its context: readiness fails, and requests in
+// flight get time to end. Ready holds the conditions of readiness, which Operations serves with the
+// metrics.
 package server
 
 import (

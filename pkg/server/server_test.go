@@ -19,32 +19,45 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-func listen(t *testing.T) (net.Listener, string) {
-	t.Helper()
-	ports, err := server.Open(t.Context(), []server.Port{{Address: "127.0.0.1:0"}})
-	require.NoError(t, err)
-	return ports[0].Listener, "http://" + ports[0].Listener.Addr().String()
-}
-
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	require.NoError(t, err)
+	req := storetest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return 0, err.Error()
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	body := storetest.Must(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, string(body)
 }
 
-func TestStopDrainsRequestsAndEndsLongPolls(t *testing.T) {
+// serving is a group with a server.
+type serving struct {
+	*server.Group
+
+	address, url string
+	stop         func()
+}
+
+// serve starts a server that is ready if ready, which may be nil, says so. It stops with the test.
+func serve(t *testing.T, grace time.Duration, ready *server.Ready, h http.Handler) serving {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
+	group := server.NewGroup(ctx, server.Config{Grace: grace, Drain: time.Minute}, quiet, ready)
+	ports := storetest.Must(server.Open(t.Context(), []server.Port{{Address: "127.0.0.1:0"}}))(t)
+	group.HTTP("test", ports[0].Listener, h)
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, group.Wait())
+	})
+	address := ports[0].Listener.Addr().String()
+	return serving{group, address, "http://" + address, stop}
+}
+
+var noContent = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+
+func TestStopDrainsRequestsAndEndsLongPolls(t *testing.T) {
 	ready := new(server.Ready)
-	group := server.NewGroup(ctx, server.Config{Drain: time.Minute}, quiet, ready)
-	ln, url := listen(t)
 	arrived, release := make(chan struct{}, 2), make(chan struct{})
 	mux := http.NewServeMux()
 	mux.HandleFunc("/slow", func(w http.ResponseWriter, _ *http.Request) {
@@ -57,52 +70,43 @@ func TestStopDrainsRequestsAndEndsLongPolls(t *testing.T) {
 		<-server.Draining(r)
 		_, _ = io.WriteString(w, "nothing new")
 	})
-	group.HTTP("test", ln, mux)
+	s := serve(t, 0, ready, mux)
 
 	responses := make(chan string, 2)
 	for _, path := range []string{"/slow", "/poll"} {
-		go func() { _, body := get(t, url+path); responses <- body }()
+		go func() { _, body := get(t, s.url+path); responses <- body }()
 	}
 	<-arrived
 	<-arrived
-	stop()
+	s.stop()
 	require.Equal(t, "nothing new", <-responses)
 	storetest.Eventually(t, "not ready while stopping", func() bool { return len(ready.Missing(t.Context())) == 1 })
 	close(release)
 	require.Equal(t, "done", <-responses)
-	require.NoError(t, group.Wait())
-	status, _ := get(t, url)
+	require.NoError(t, s.Wait())
+	status, _ := get(t, s.url)
 	require.Zero(t, status, "the listener is closed")
 }
 
 func TestStoppingServerClosesConnections(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	group := server.NewGroup(ctx, server.Config{Grace: time.Second, Drain: time.Minute}, quiet, nil)
-	ln, url := listen(t)
-	group.HTTP("test", ln,
-		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	s := serve(t, time.Second, nil, noContent)
 	ends := func() (status int, last bool) {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-		require.NoError(t, err)
-		resp, err := http.DefaultClient.Do(req)
-		require.NoError(t, err)
+		req := storetest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, s.url, nil))(t)
+		resp := storetest.Must(http.DefaultClient.Do(req))(t)
 		defer resp.Body.Close()
 		return resp.StatusCode, resp.Close
 	}
 	status, last := ends()
 	require.Equal(t, http.StatusNoContent, status)
 	require.False(t, last)
-	stop()
+	s.stop()
 	status, last = ends()
 	require.Equal(t, http.StatusNoContent, status, "must keep serving during the grace period")
 	require.True(t, last)
-	require.NoError(t, group.Wait())
 }
 
 func TestFirstFailureStopsGroup(t *testing.T) {
 	group := server.NewGroup(t.Context(), server.Config{Drain: time.Minute}, quiet, nil)
-	ln, _ := listen(t)
-	group.HTTP("test", ln, http.NotFoundHandler())
 	ended := make(chan struct{})
 	group.Go("follower", func(ctx context.Context) error { <-ctx.Done(); close(ended); return ctx.Err() })
 	group.Go("leader", func(context.Context) error { return errors.New("no schema") })
@@ -111,40 +115,28 @@ func TestFirstFailureStopsGroup(t *testing.T) {
 }
 
 func TestMisbehavingClientLosesOnlyItsConnection(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	group := server.NewGroup(ctx, server.Config{Drain: time.Minute}, quiet, nil)
-	ln, url := listen(t)
-	group.HTTP("test", ln,
-		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	s := serve(t, 0, nil, noContent)
 	for name, sent := range map[string]string{
 		"rubbish":        "\x16\x03\x01\x00\xff\r\n\r\n",
 		"a long header":  "GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + strings.Repeat("a", 64<<10) + "\r\n\r\n",
 		"a long address": "GET /" + strings.Repeat("a", 64<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n",
 	} {
-		conn, err := net.Dial("tcp", ln.Addr().String()) //nolint:noctx // loopback
-		require.NoError(t, err)
+		conn := storetest.Must(net.Dial("tcp", s.address))(t) //nolint:noctx // loopback
 		_, _ = io.WriteString(conn, sent)
 		response, _ := io.ReadAll(conn) // until the server closes it
 		require.True(t, len(response) == 0 || strings.HasPrefix(string(response), "HTTP/1.1 4"), "%s: %s", name, response)
 		require.NoError(t, conn.Close())
-		status, _ := get(t, url)
+		status, _ := get(t, s.url)
 		require.Equal(t, http.StatusNoContent, status)
 	}
-	stop()
-	require.NoError(t, group.Wait())
 }
 
 func TestOperations(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
 	ready := new(server.Ready)
 	missing := errors.New("down")
 	ready.Add("database", func(context.Context) error { return missing })
 	ready.Add("snapshot", func(context.Context) error { return nil })
-	group := server.NewGroup(ctx, server.Config{Drain: time.Minute}, quiet, ready)
-	ln, url := listen(t)
-	group.HTTP("operations", ln, server.Operations(ready, http.NotFoundHandler()))
+	url := serve(t, 0, ready, server.Operations(ready, http.NotFoundHandler())).url
 
 	status, body := get(t, url+"/readyz")
 	require.Equal(t, 503, status)
@@ -169,16 +161,11 @@ func TestOperations(t *testing.T) {
 	require.Equal(t, 503, status)
 	require.JSONEq(t, `{"status":"not ready","missing":["the database has a fault"],"faults":["the token is rejected"]}`,
 		body)
-	stop()
-	require.NoError(t, group.Wait())
 }
 
 // A request whose body may end elsewhere for a proxy in front is the last one of its connection.
 func TestConnectionClosesAfterARequestWithTwoLengths(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	group := server.NewGroup(ctx, server.Config{Drain: time.Minute}, quiet, nil)
-	ln, _ := listen(t)
-	group.HTTP("test", ln, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := serve(t, 0, nil, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = io.WriteString(w, "done")
 	}))
@@ -200,9 +187,8 @@ func TestConnectionClosesAfterARequestWithTwoLengths(t *testing.T) {
 		"length":  {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n0", false},
 		"no body": {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", false},
 	} {
-		conn, err := net.Dial("tcp", ln.Addr().String())
-		require.NoError(t, err)
-		_, err = io.WriteString(conn, c.request+next+"GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+		conn := storetest.Must(net.Dial("tcp", s.address))(t)
+		_, err := io.WriteString(conn, c.request+next+"GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 		require.NoError(t, err)
 		replies, err := io.ReadAll(conn)
 		if !c.closed {
@@ -215,6 +201,4 @@ func TestConnectionClosesAfterARequestWithTwoLengths(t *testing.T) {
 		require.Equal(t, want, strings.Count(string(replies), "done"), name)
 		require.NoError(t, conn.Close())
 	}
-	stop()
-	require.NoError(t, group.Wait())
 }

@@ -17,6 +17,7 @@ import (
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
 )
 
 // encrypted is a service with a certificate, which can call itself.
@@ -84,8 +85,7 @@ func TestOnlyTheServicePortUsesTLS(t *testing.T) {
 // is connected.
 func TestServicePortAcceptsBoth(t *testing.T) {
 	e := startEncrypted(t, func(c *certificate.ServerConfig) { c.Plain = true })
-	silent, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(e.URL, "http://"))
-	require.NoError(t, err)
+	silent := storetest.Must(new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(e.URL, "http://")))(t)
 	defer silent.Close()
 	client := &http.Client{Transport: e.own.Connections()}
 	// the second request of each kind is on the connection of the first
@@ -93,10 +93,8 @@ func TestServicePortAcceptsBoth(t *testing.T) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url,
 			strings.NewReader(strings.Repeat("body ", 10_000)))
 		require.NoError(t, err)
-		resp, err := client.Do(req)
-		require.NoError(t, err)
-		body, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
+		resp := storetest.Must(client.Do(req))(t)
+		body := storetest.Must(io.ReadAll(resp.Body))(t)
 		require.NoError(t, resp.Body.Close())
 		require.Equal(t, http.StatusOK, resp.StatusCode, "%s: %s", url, body)
 		require.Equal(t, url == e.url, resp.TLS != nil)

@@ -29,7 +29,6 @@ const (
 	GivenUp                // of an earlier generation, which an operator gave up
 )
 
-// state returns the newest mark of the database, and the claims if there are any.
 func (s Store) state(ctx context.Context) (newest Mark, claims []string, err error) {
 	var row struct {
 		Mark   Mark `gorm:"embedded"`

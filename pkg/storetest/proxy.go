@@ -7,8 +7,6 @@ import (
 	"net/url"
 	"sync"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
 // Proxy is the way to a server. A test can cut or stall it, or let it lead to another server, as a
@@ -27,8 +25,7 @@ type Proxy struct {
 // NewProxy starts a proxy to an address. It ends with the test.
 func NewProxy(t testing.TB, server string) *Proxy {
 	t.Helper()
-	ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	ln := Must(new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0"))(t)
 	p := &Proxy{Address: ln.Addr().String(), server: server, conns: map[net.Conn]bool{}}
 	p.changed = sync.NewCond(&p.mu)
 	var running sync.WaitGroup
@@ -52,8 +49,7 @@ func NewProxy(t testing.TB, server string) *Proxy {
 // ProxyTo starts a proxy to the server of a URL, and returns the URL through the proxy.
 func ProxyTo(t testing.TB, server string) (p *Proxy, through string) {
 	t.Helper()
-	u, err := url.Parse(server)
-	require.NoError(t, err)
+	u := Must(url.Parse(server))(t)
 	p = NewProxy(t, u.Host)
 	u.Host = p.Address
 	return p, u.String()

@@ -59,8 +59,7 @@ func (s *Schema) migrateSQLite() ([]byte, error) {
 func (s *Schema) Postgres(t testing.TB) string {
 	t.Helper()
 	requirePostgres(t)
-	template, err := s.postgres()
-	require.NoError(t, err)
+	template := Must(s.postgres())(t)
 	return createPostgres(t, " TEMPLATE "+template+" STRATEGY FILE_COPY") // several times faster than WAL_LOG
 }
 
@@ -68,8 +67,7 @@ func (s *Schema) Postgres(t testing.TB) string {
 func (s *Schema) SQLite(t testing.TB) string {
 	t.Helper()
 	url := SQLite(t)
-	content, err := s.sqlite()
-	require.NoError(t, err)
+	content := Must(s.sqlite())(t)
 	require.NoError(t, os.WriteFile(strings.TrimPrefix(url, "sqlite://"), content, 0o600))
 	return url
 }

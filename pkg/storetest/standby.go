@@ -37,17 +37,13 @@ type postgresServer struct {
 func NewPostgresPair(t testing.TB) *PostgresPair {
 	t.Helper()
 	SkipIfQuick(t)
-	found, err := filepath.Glob("/usr/lib/postgresql/*/bin")
-	require.NoError(t, err)
+	found := Must(filepath.Glob("/usr/lib/postgresql/*/bin"))(t)
 	require.NotEmpty(t, found, "no Postgres: run tests with scripts/with-stores, which installs it")
 	p := &PostgresPair{t: t, bin: slices.Max(found)}
 	if os.Getuid() == 0 { // Postgres does not run as root
-		u, err := user.Lookup("postgres")
-		require.NoError(t, err)
-		uid, err := strconv.ParseUint(u.Uid, 10, 32)
-		require.NoError(t, err)
-		gid, err := strconv.ParseUint(u.Gid, 10, 32)
-		require.NoError(t, err)
+		u := Must(user.Lookup("postgres"))(t)
+		uid := Must(strconv.ParseUint(u.Uid, 10, 32))(t)
+		gid := Must(strconv.ParseUint(u.Gid, 10, 32))(t)
 		p.owner = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	}
 	p.primary, p.standby = p.server(), p.server()
@@ -75,8 +71,7 @@ func (p *PostgresPair) server() *postgresServer {
 	p.t.Helper()
 	_, port, err := net.SplitHostPort(FreeAddress(p.t))
 	require.NoError(p.t, err)
-	dir, err := os.MkdirTemp("", "postgres") // the folder of a test is not open to other users
-	require.NoError(p.t, err)
+	dir := Must(os.MkdirTemp("", "postgres"))(p.t) // the folder of a test is not open to other users
 	p.t.Cleanup(func() { require.NoError(p.t, os.RemoveAll(dir)) })
 	if p.owner != nil {
 		require.NoError(p.t, os.Chown(dir, int(p.owner.Uid), int(p.owner.Gid)))
@@ -103,8 +98,7 @@ func (p *PostgresPair) start(s *postgresServer, text string) {
 	s.cmd = p.command("postgres", "-D", s.dir, "-p", s.port, "-c", "listen_addresses=127.0.0.1", "-k", filepath.Dir(s.dir),
 		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=100", "-c", "synchronous_commit=on",
 		"-c", "dynamic_shared_memory_type=mmap") // so a killed server leaves no file outside its folder
-	out, err := s.cmd.StderrPipe()
-	require.NoError(p.t, err)
+	out := Must(s.cmd.StderrPipe())(p.t)
 	require.NoError(p.t, s.cmd.Start())
 	p.t.Cleanup(s.kill)
 	require.True(p.t, AwaitLine(io.Reader(out), text), "postgres exited before its log had %q", text)
@@ -124,9 +118,7 @@ func (p *PostgresPair) Database() string {
 	// With remote_apply the standby has the database too: a client that tries the standby first
 	// would give up without it.
 	require.NoError(p.t, administer(p.URL+"&synchronous_commit=remote_apply", "CREATE DATABASE "+name))
-	created, err := on(p.URL, name)
-	require.NoError(p.t, err)
-	return created
+	return Must(on(p.URL, name))(p.t)
 }
 
 // Lag makes the standby receive nothing from now on. Commits no longer wait for it.
@@ -161,8 +153,7 @@ func (p *PostgresPair) signal(sig syscall.Signal) {
 	p.t.Helper()
 	first := p.primary.cmd.Process.Pid
 	require.NoError(p.t, syscall.Kill(first, sig))
-	files, err := filepath.Glob("/proc/[0-9]*/stat")
-	require.NoError(p.t, err)
+	files := Must(filepath.Glob("/proc/[0-9]*/stat"))(p.t)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {

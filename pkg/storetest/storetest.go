@@ -83,8 +83,7 @@ func SQLite(t testing.TB) string {
 // would. It is closed after the test.
 func Plain(t testing.TB, sqlite string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite", strings.TrimPrefix(sqlite, "sqlite://"))
-	require.NoError(t, err)
+	db := Must(sql.Open("sqlite", strings.TrimPrefix(sqlite, "sqlite://")))(t)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	return db
 }
@@ -110,9 +109,7 @@ func createPostgres(t testing.TB, options string) string {
 	name := fmt.Sprintf("test_%d_%d", os.Getpid(), databases.Add(1))
 	require.NoError(t, administer(server, "CREATE DATABASE "+name+options))
 	t.Cleanup(func() { require.NoError(t, administer(server, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")) })
-	created, err := on(server, name)
-	require.NoError(t, err)
-	return created
+	return Must(on(server, name))(t)
 }
 
 func on(server, name string) (string, error) {
@@ -134,8 +131,7 @@ func Role(t testing.TB, database string) (role, asRole string) {
 		require.NoError(t, administer(database, "DROP OWNED BY "+role))
 		require.NoError(t, administer(database, "DROP ROLE "+role))
 	})
-	u, err := url.Parse(database)
-	require.NoError(t, err)
+	u := Must(url.Parse(database))(t)
 	u.User = url.User(role)
 	return role, u.String()
 }
@@ -147,8 +143,7 @@ func Backup(t testing.TB, database string) (restore func()) {
 	t.Helper()
 	if file, ok := strings.CutPrefix(database, "sqlite://"); ok {
 		checkpoint(t, database)
-		content, err := os.ReadFile(file)
-		require.NoError(t, err)
+		content := Must(os.ReadFile(file))(t)
 		return func() {
 			for _, end := range []string{"-wal", "-shm"} {
 				require.NoError(t, os.RemoveAll(file+end))
@@ -159,11 +154,9 @@ func Backup(t testing.TB, database string) (restore func()) {
 		}
 	}
 	server := os.Getenv(PostgresVariable)
-	u, err := url.Parse(database)
-	require.NoError(t, err)
+	u := Must(url.Parse(database))(t)
 	name := strings.TrimPrefix(u.Path, "/")
-	saved, err := url.Parse(createPostgres(t, " TEMPLATE "+name))
-	require.NoError(t, err)
+	saved := Must(url.Parse(createPostgres(t, " TEMPLATE "+name)))(t)
 	return func() {
 		require.NoError(t, administer(server, "DROP DATABASE "+name+" WITH (FORCE)"))
 		require.NoError(t, administer(server, "ALTER DATABASE "+strings.TrimPrefix(saved.Path, "/")+" RENAME TO "+name))
@@ -175,8 +168,7 @@ func Backup(t testing.TB, database string) (restore func()) {
 func checkpoint(t testing.TB, database string) {
 	t.Helper()
 	Eventually(t, "checkpoint of SQLite", func() bool {
-		db, err := sql.Open("sqlite", strings.TrimPrefix(database, "sqlite://"))
-		require.NoError(t, err)
+		db := Must(sql.Open("sqlite", strings.TrimPrefix(database, "sqlite://")))(t)
 		defer db.Close()
 		var busy, log, done int
 		require.NoError(t, db.QueryRowContext(t.Context(), "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &log, &done))

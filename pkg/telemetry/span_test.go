@@ -16,7 +16,6 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// recorded returns a Telemetry whose spans are recorded.
 func recorded(t *testing.T) (*Telemetry, *tracetest.SpanRecorder) {
 	t.Helper()
 	tel, err := Start(t.Context(), "test", Config{LogOutput: new(bytes.Buffer)})

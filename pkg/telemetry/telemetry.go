@@ -1,5 +1,10 @@
 // Package telemetry provides a service with a logger, a tracer and a metrics registry. It has no
 // global state, so several services can run in one process, each with its own name.
+//
+// Start returns a Telemetry. Its Handler gives each request an id, a span, a log line and a metric;
+// its Transport passes the id and the trace on to the next service. Requests are recorded by their
+// route only (SetRoute), never by path or query, where a key could be. StartSpan and End record a
+// call to a store.
 package telemetry
 
 import (

@@ -38,7 +38,6 @@ type components struct {
 	offerChecked atomic.Bool // whether Stripe's price matches the plan table
 }
 
-// newComponents creates the components that both serving and reconciling need.
 func newComponents(r *service.Runtime, cfg Config) *components {
 	c := &components{Runtime: r, metrics: newMetrics(r.Registry), store: store.New(r.DB, r.Now),
 		changed: make(chan struct{}, 1)}
@@ -68,7 +67,6 @@ func (c *components) serve(cfg Config) {
 	c.pushAgain(authquota)
 }
 
-// push makes the pusher run now.
 func (c *components) push() {
 	select {
 	case c.changed <- struct{}{}:

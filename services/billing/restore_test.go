@@ -45,7 +45,6 @@ func (s *instance) present(seen string) servicetest.Response {
 	return s.Do(http.MethodGet, api.MarkPath+"?seen="+seen, nil)
 }
 
-// newest returns the newest mark.
 func (s *instance) newest() (mark string) {
 	s.t.Helper()
 	return servicetest.Read[string](s.present(""))
@@ -75,7 +74,6 @@ func (s *instance) requireSetBack() {
 	require.ErrorIs(s.t, storetest.Err(billing.Reconcile(s.t.Context(), s.cfg)), setback.ErrSetBack)
 }
 
-// recover runs Recover.
 func (s *instance) recover() (string, error) {
 	s.t.Helper()
 	var out bytes.Buffer

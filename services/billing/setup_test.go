@@ -131,7 +131,6 @@ func settings(url string, a *authquota) billing.Config {
 	}
 }
 
-// start runs the service on a migrated database.
 func start(t testing.TB, url string) *instance {
 	t.Helper()
 	s := &instance{t: t, authquota: newAuthquota(t)}
@@ -157,7 +156,6 @@ func run(t testing.TB, cfg billing.Config) *servicetest.Service {
 	})
 }
 
-// sendEvent sends a webhook event as Stripe does.
 func (s *instance) sendEvent(e sandboxtest.Event) servicetest.Response {
 	s.t.Helper()
 	return s.sendWebhook([]byte(e), e.Signature(secret, s.cfg.Now()))

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -183,37 +183,36 @@ func (h *historyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.serveReviews(w, r)
 		return
 	}
-	if r.URL.Path != "/internal/v1/summaries" || r.Header.Get("Authorization") != "Bearer "+
-		""+servicetest.Token(peer.Catalog) {
+	if r.URL.Path != "/internal/v1/summaries" || r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.Catalog) {
 		w.WriteHeader(http.StatusTeapot)
 		return
 	}
-	after, _ := strconv.Atoi(r.URL.Query().Get("after"))
-	for {
-		h.mu.Lock()
-		if h.down {
-			h.mu.Unlock()
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		page := feed.Page[api.EncodedSummary]{Changes: []api.EncodedSummary{}}
-		if after < len(h.summaries) {
-			page.Changes = apitest.Encoded(h.summaries[after:min(after+100, len(h.summaries))]...)
-		}
-		if len(page.Changes) > 0 || r.URL.Query().Get("wait") == "0s" {
-			h.mu.Unlock()
-			_ = json.NewEncoder(w).Encode(page)
-			return
-		}
-		if h.changed == nil {
-			h.changed = make(chan struct{})
-		}
-		changed := h.changed
-		h.mu.Unlock()
-		select {
-		case <-changed:
-		case <-r.Context().Done():
-			return
-		}
+	page, err := feed.Source[api.EncodedSummary]{
+		Verify:  func(context.Context, string, int64) (string, bool, error) { return "", false, nil },
+		Changes: h.changes, Moved: h.moved,
+	}.Serve(r, nil)
+	if err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
 	}
+	_ = json.NewEncoder(w).Encode(page)
+}
+
+func (h *historyServer) changes(_ context.Context, after int64, limit int) ([]api.EncodedSummary, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.down {
+		return nil, errors.New("down")
+	}
+	rest := h.summaries[min(int(after), len(h.summaries)):]
+	return apitest.Encoded(rest[:min(limit, len(rest))]...), nil
+}
+
+func (h *historyServer) moved() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.changed == nil {
+		h.changed = make(chan struct{})
+	}
+	return h.changed
 }

@@ -67,14 +67,6 @@ func TestImportWithARejectedLineChangesNothing(t *testing.T) {
 			{Line: 4, ID: "good", Problems: apitest.Problems("id: is on line 1 already")},
 		}, report.Rejected)
 		require.Empty(t, s.export())
-
-		report = s.curate("publish", `{"ids":["unknown"]}`)
-		require.False(t, report.Applied)
-		require.Equal(t, []api.RejectedLine{{Line: 1, ID: "unknown",
-			Problems: apitest.Problems("id: there is no such listing")}}, report.Rejected)
-		require.True(t, s.curate("import", listingLine("good", "")).Applied)
-		require.False(t, s.curate("publish", `{"ids":["good","unknown"]}`).Applied)
-		require.Contains(t, s.export(), `"visibility":"private"`, "the known listing must not be published")
 	})
 }
 

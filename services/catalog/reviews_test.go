@@ -21,15 +21,6 @@ func (s *service) due(query string) api.DueList {
 	return servicetest.Read[api.DueList](s.Do(http.MethodGet, "/operator/v1/reviews/due"+query, nil))
 }
 
-func (s *service) sheet(id string) (api.ReviewSheet, int) {
-	s.t.Helper()
-	a := s.Do(http.MethodGet, "/operator/v1/reviews/records/"+id, nil)
-	if a.Status != http.StatusOK {
-		return api.ReviewSheet{}, a.Status
-	}
-	return servicetest.Read[api.ReviewSheet](a), a.Status
-}
-
 func TestDueListsUnverifiedRecordsOldestFirst(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
 		records := listingtest.Records(41, 150, startTime)
@@ -83,7 +74,7 @@ func TestDueReasons(t *testing.T) {
 			FirstCheckedAt: &reviewed, LastOutcome: api.OutcomeVerified,
 		})
 		storetest.Eventually(t, "the review is applied", func() bool { return len(s.due("").Records) == 0 })
-		sheet, _ := s.sheet("x")
+		sheet := operated[api.ReviewSheet](s, 200, "ann", "GET", "reviews/records/x", "")
 		require.Equal(t, api.Verified, sheet.Status)
 		require.Empty(t, sheet.Reasons)
 		require.Equal(t, "e-0", sheet.LastEventID)
@@ -118,7 +109,7 @@ func TestDueReasons(t *testing.T) {
 				{Why: api.DueLinkCheck, At: conflict, Outcome: api.OutcomeClosed, EventID: "e-1", Note: "404"},
 			},
 		}, s.due("").Records[0])
-		sheet, _ = s.sheet("x")
+		sheet = operated[api.ReviewSheet](s, 200, "ann", "GET", "reviews/records/x", "")
 		require.Equal(t, api.NeedsReview, sheet.Status)
 		require.Len(t, sheet.Reasons, 3)
 		require.Len(t, sheet.Edits, 2)
@@ -126,8 +117,7 @@ func TestDueReasons(t *testing.T) {
 			New: json.RawMessage(`"1"`)}}, sheet.Edits[0].Changes)
 		require.Equal(t, "published", sheet.Visibility)
 		for _, id := range []string{"unknown", "%00", "A"} {
-			_, status := s.sheet(id)
-			require.Equal(t, http.StatusNotFound, status)
+			require.Equal(t, http.StatusNotFound, s.operate("ann", "GET", "reviews/records/"+id, "").Status)
 		}
 	})
 }

@@ -1,5 +1,10 @@
-// Package history implements the history service. It stores append-only verification events and
-// derives the summaries of listings.
+// Package history implements the history service. It stores append-only verification events,
+// derives the summary of each listing from them, and proves them with a transparency log.
+//
+// Config has the settings, Run serves, and Main runs a verb. Here the parts of the service are
+// wired: the store, the HTTP API, the copy of the catalog's listings (package feed), the feed of
+// summaries that the catalog follows, and the loops that sign the log. CheckLinks, Verify, Prove
+// and Recover are the work of the other verbs; the command "opportunity" calls them too.
 package history
 
 import (
@@ -8,7 +13,9 @@ import (
 	"os"
 	"time"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
@@ -76,7 +83,15 @@ func start(r *service.Runtime, cfg Config) error {
 		return err
 	}
 	log.Now, log.Log = r.Now, r.Log
-	copied := listings(r.Peer(peer.Catalog, cfg.CatalogURL, cfg.Tokens), store.NewListings(r.DB))
+	// Requests use the copy of the listings to check whether one is public, so an outage of the
+	// catalog does not affect readers.
+	listings := feed.Copy[api.ListingState]{
+		Name:     "listings",
+		Get:      r.Peer(peer.Catalog, cfg.CatalogURL, cfg.Tokens).Get,
+		Path:     "/internal/v1/listings",
+		Sequence: func(l api.ListingState) int64 { return l.Sequence },
+		Store:    store.NewListings(r.DB),
+	}
 	guard := r.Guard("verification_events", nil)
 	r.Registry.MustRegister(appended(events), storedMetrics{events, log})
 	r.Ready.Add("schema", r.SchemaReady)
@@ -84,7 +99,7 @@ func start(r *service.Runtime, cfg Config) error {
 	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
 	engine := web.New(problems)
 	httpapi.API{
-		Store: events, Log: log, CatchUp: copied.CatchUp, PublicURL: cfg.PublicURL, Now: r.Now,
+		Store: events, Log: log, CatchUp: listings.CatchUp, PublicURL: cfg.PublicURL, Now: r.Now,
 		Query: database.NewBreaker(0).Run, RequireQuotes: cfg.RequireQuotes, ReadNow: cfg.ReadNow,
 		Summaries: summaries(guard, events),
 	}.Routes(engine, problems, &r.Ready)
@@ -92,7 +107,7 @@ func start(r *service.Runtime, cfg Config) error {
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems))))
 
 	r.WatchPeer(peer.Catalog, cfg.CatalogURL, cfg.Tokens)
-	r.Go("listings feed", func(ctx context.Context) error { return copied.Follow(ctx, r.Log, r.Registry) })
+	r.Go("listings feed", func(ctx context.Context) error { return listings.Follow(ctx, r.Log, r.Registry) })
 	return sign(r, log, guard)
 }
 
@@ -121,3 +136,17 @@ func sign(r *service.Runtime, log checkpoint.Log, guard *setback.Guard) error {
 // logInterval is the longest time between the moment when the catalog has seen an event and its
 // checkpoint of the log.
 const logInterval = 2 * time.Second
+
+// summaries returns the feed of summaries. Its marks record the events that the catalog has seen.
+func summaries(guard *setback.Guard, events *store.Store) feed.Source[api.EncodedSummary] {
+	s := service.Feed(guard, events.Summaries)
+	verify := s.Verify
+	s.Verify = func(ctx context.Context, mark string, position int64) (newest string, lost bool, err error) {
+		if newest, lost, err = verify(ctx, mark, position); err != nil || lost {
+			return newest, lost, err
+		}
+		seen, _ := setback.Parse(mark)
+		return newest, lost, events.Cover(ctx, seen.Sequence)
+	}
+	return s
+}

@@ -1,7 +1,6 @@
 package history_test
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -251,23 +250,6 @@ func TestCheckVerbNeedsTheSchemaAndTheCatalog(t *testing.T) {
 	require.NoError(t, verb("check"))
 	c.Close()
 	require.ErrorContains(t, verb("check"), c.Listener.Addr().String())
-}
-
-func TestReviewThatMissesNewerEventsIsAConflict(t *testing.T) {
-	onSQLite(t, func(t *testing.T, s *instance) {
-		s.catalog.set("a", true)
-		s.record(line("a", "2026-11-11T00:00:00Z", api.LinkCheck, api.OutcomeUnreachable))
-		review := strings.TrimSuffix(line("a", "2026-11-12T00:00:00Z", api.FactualReview, api.OutcomeVerified), "}")
-		a := s.Do(http.MethodPost, "/operator/v1/events/append", review+`,"lastEventId":""}`)
-		require.Equal(t, http.StatusConflict, a.Status, a.Body)
-		var report api.AppendReport
-		require.NoError(t, json.Unmarshal([]byte(a.Body), &report))
-		require.False(t, report.Applied)
-		require.Equal(t, []any{"a", "ada", now, api.OutcomeUnreachable}, // listing, actor, time and outcome
-			[]any{report.Newer[0].Slug, report.Newer[0].Actor, report.Newer[0].RecordedAt, report.Newer[0].Outcome})
-		s.record(review + `,"lastEventId":"` + report.Newer[0].ID + `"}`)
-		require.NotContains(t, s.get("/api/v1/opportunities/a/history").Body, "lastEventId")
-	})
 }
 
 func TestCheckAheadOfTheClockIsNotShownLaterThanTheResponse(t *testing.T) {

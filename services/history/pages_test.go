@@ -152,9 +152,7 @@ func TestCitedPagesAreReadEveryDay(t *testing.T) {
 		require.Empty(t, page.ReviewedText, "the first review was recorded before any reading")
 		require.Equal(t, http.StatusNotFound, s.Do(http.MethodGet, "/operator/v1/records/nothing/pages", "").Status)
 		search := func(quotes ...api.Quote) servicetest.Response {
-			body, err := json.Marshal(api.QuoteSearch{Quotes: quotes})
-			require.NoError(t, err)
-			return s.Do(http.MethodPost, "/operator/v1/reviews/quotes", string(body))
+			return s.Do(http.MethodPost, "/operator/v1/reviews/quotes", api.QuoteSearch{Quotes: quotes})
 		}
 		found := servicetest.Read[api.QuoteFindings](search(api.Quote{SourceURL: page.URL, Exact: page.Text}))
 		require.Equal(t, api.QuotePresent, found.Readings[0].Finding)

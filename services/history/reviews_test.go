@@ -28,9 +28,7 @@ func (s *instance) review(actor, lastEventID, line string) api.ReviewReport {
 func (s *instance) submit(in api.ReviewAppend, line string) api.ReviewReport {
 	s.t.Helper()
 	require.NoError(s.t, json.Unmarshal([]byte(line), &in.Review))
-	body, err := json.Marshal(in)
-	require.NoError(s.t, err)
-	return servicetest.Read[api.ReviewReport](s.Do(http.MethodPost, "/internal/v1/reviews", string(body)))
+	return servicetest.Read[api.ReviewReport](s.Do(http.MethodPost, "/internal/v1/reviews", in))
 }
 
 func (s *instance) reviewHistory(slug string) api.ReviewHistory {
@@ -65,20 +63,28 @@ func TestReviewIsRecordedOnceHoweverOftenItIsSent(t *testing.T) {
 	})
 }
 
+// The author of a review gets the events that the sheet did not show, of the desk as of a file.
 func TestReviewOfAnOutdatedSheetReturnsTheNewerEvents(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *instance) {
 		s.catalog.set("a", true)
 		s.record(line("a", "2026-11-18T11:00:00Z", api.LinkCheck, api.OutcomeClosed))
-		late := s.review("ben", "", line("a", "2026-11-18T10:30:00Z", api.FactualReview, api.OutcomeVerified))
+		review := line("a", "2026-11-18T10:30:00Z", api.FactualReview, api.OutcomeVerified)
+		late := s.review("ben", "", review)
 		require.False(t, late.Applied)
-		require.Equal(t, api.OutcomeClosed, late.Newer[0].Outcome)
-		require.True(t, s.review("ben", late.Newer[0].ID, line("a", "2026-11-18T10:30:00Z", api.FactualReview,
-			api.OutcomeVerified)).Applied)
+		filed := s.Do(http.MethodPost, "/operator/v1/events/append", strings.TrimSuffix(review, "}")+`,"lastEventId":""}`)
+		require.Equal(t, http.StatusConflict, filed.Status, filed.Body)
+		var report api.AppendReport
+		require.NoError(t, json.Unmarshal([]byte(filed.Body), &report))
+		require.Equal(t, late.AppendReport, report)
+		require.Equal(t, []any{"a", "ada", now, api.OutcomeClosed}, // listing, actor, time and outcome
+			[]any{late.Newer[0].Slug, late.Newer[0].Actor, late.Newer[0].RecordedAt, late.Newer[0].Outcome})
+		require.True(t, s.review("ben", late.Newer[0].ID, review).Applied)
 		latest := func(id string) []api.VerificationEvent {
 			return servicetest.Read[[]api.VerificationEvent](s.Do(http.MethodGet, "/internal/v1/records/"+id+"/latest",
 				""))
 		}
 		storetest.Eventually(t, "the listing is published", func() bool { return len(latest("a")) == 2 })
+		require.NotContains(t, s.get("/api/v1/opportunities/a/history").Body, "lastEventId")
 		require.Empty(t, latest("b"), "without events")
 	})
 }

@@ -157,8 +157,14 @@ func Prove(ctx context.Context, cfg Config, id string, out io.Writer) error {
 	})
 }
 
-// readSaved reads a saved checkpoint from a file.
 func readSaved(name string) (verify.Saved, error) {
 	text, err := os.ReadFile(name)
 	return verify.Saved{Name: name, Note: string(text)}, err
+}
+
+// Recover ends the state of a database that was set back. The catalog then copies all statuses
+// again, and the log has another origin.
+func Recover(ctx context.Context, cfg Config, decision service.Recovery, out io.Writer) error {
+	cfg.Database.Access = database.Existing
+	return definition.Do(ctx, cfg, func(r *service.Runtime) error { return r.Recover(ctx, decision, out, nil) })
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
+	"opportunity.internal/pkg/storetest"
 )
 
 // CA is a certificate authority of a test.
@@ -28,22 +28,19 @@ func NewCA(t testing.TB) *CA {
 		Subject: pkix.Name{CommonName: "authority in tests"}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().AddDate(-10, 0, 0), NotAfter: time.Now().AddDate(10, 0, 0), KeyUsage: x509.KeyUsageCertSign,
 	})
-	cert, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
+	cert := storetest.Must(x509.ParseCertificate(der))(t)
 	return &CA{cert, key}
 }
 
 // sign returns a certificate with a new key, signed by ca or, if it is nil, by its own key.
 func sign(t testing.TB, ca *CA, template *x509.Certificate) (der []byte, key *ecdsa.PrivateKey) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
+	key = storetest.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	if ca == nil {
 		ca = &CA{template, key}
 	}
-	der, err = x509.CreateCertificate(rand.Reader, template, ca.cert, key.Public(), ca.key) // with a random serial number
-	require.NoError(t, err)
-	return der, key
+	// with a random serial number
+	return storetest.Must(x509.CreateCertificate(rand.Reader, template, ca.cert, key.Public(), ca.key))(t), key
 }
 
 // PEM returns the certificate of the authority.
@@ -73,8 +70,7 @@ func (c *CA) Issue(t testing.TB, begin, end time.Time, names ...string) (cert, k
 		}
 	}
 	der, own := sign(t, c, template)
-	private, err := x509.MarshalPKCS8PrivateKey(own)
-	require.NoError(t, err)
+	private := storetest.Must(x509.MarshalPKCS8PrivateKey(own))(t)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
 }

@@ -32,10 +32,8 @@ func NewSchema(migrations fs.FS) *storetest.Schema {
 // OpenDatabase opens a database. It is closed after the test.
 func OpenDatabase(t testing.TB, url string) *database.DB {
 	t.Helper()
-	tel, err := quiet()
-	require.NoError(t, err)
-	db, err := database.Open(database.Config{URL: url, MaxConnections: 4}, tel)
-	require.NoError(t, err)
+	tel := storetest.Must(quiet())(t)
+	db := storetest.Must(database.Open(database.Config{URL: url, MaxConnections: 4}, tel))(t)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	return db
 }

@@ -14,6 +14,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/storetest"
 )
 
 const (
@@ -40,16 +41,13 @@ func (s *Service) Do(method, path string, body any, headers ...string) Response 
 // Send sends a request with exactly these headers. body is as for Do.
 func Send(t testing.TB, method, url string, body any, header http.Header) Response {
 	t.Helper()
-	req, err := http.NewRequestWithContext(context.Background(), method, url, encode(t, body))
-	require.NoError(t, err)
+	req := storetest.Must(http.NewRequestWithContext(context.Background(), method, url, encode(t, body)))(t)
 	if header != nil {
 		req.Header = header
 	}
-	resp, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
+	resp := storetest.Must(http.DefaultClient.Do(req))(t)
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	text := storetest.Must(io.ReadAll(resp.Body))(t)
 	return Response{t, resp.StatusCode, resp.Header, string(text)}
 }
 
@@ -63,8 +61,7 @@ func encode(t testing.TB, body any) io.Reader {
 	case []byte:
 		return bytes.NewReader(b)
 	}
-	text, err := json.Marshal(body)
-	require.NoError(t, err)
+	text := storetest.Must(json.Marshal(body))(t)
 	return bytes.NewReader(text)
 }
 
@@ -105,4 +102,15 @@ func (r Response) RequireError(code problem.Code, texts ...string) api.Problem {
 		require.Contains(r.t, e.Error.Path+" "+e.Error.Message, text)
 	}
 	return e.Error
+}
+
+// NewPeer starts a fake of a service that responds with h, and sends the id of each request back as
+// services do.
+func NewPeer(h http.Handler) *httptest.Server {
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if id := r.Header[api.RequestIDHeader]; id != nil {
+			w.Header()[api.RequestIDHeader] = id
+		}
+		h.ServeHTTP(w, r)
+	}))
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -88,6 +89,27 @@ func (s *Service) HasMetric(line string) bool {
 	return strings.Contains(s.Metrics(), "\n"+line+"\n")
 }
 
+// Series returns the series of a metric by their labels, such as "command=get outcome=failed": the
+// values of counters and gauges, and the number of observations of histograms.
+func Series(t testing.TB, from prometheus.Gatherer, metric string) map[string]float64 {
+	t.Helper()
+	all := map[string]float64{}
+	for _, family := range storetest.Must(from.Gather())(t) {
+		if family.GetName() != metric {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetName()+"="+l.GetValue())
+			}
+			all[strings.Join(labels, " ")] = m.GetCounter().GetValue() + m.GetGauge().GetValue() +
+				float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return all
+}
+
 func (s *Service) operations(path string) Response {
 	return Send(s.t, http.MethodGet, s.OperationsURL+path, nil, nil)
 }
@@ -95,8 +117,7 @@ func (s *Service) operations(path string) Response {
 // Listen returns a listener on a free loopback port. It is closed at the end of the test.
 func Listen(t testing.TB) net.Listener {
 	t.Helper()
-	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	ln := storetest.Must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = ln.Close() })
 	return ln
 }

@@ -61,8 +61,7 @@ func (s *Server) Start() {
 		s.arguments...)
 	s.cmd = exec.Command("redis-server", arguments...) //nolint:noctx // ended by Stop
 	s.cmd.Env = append(os.Environ(), s.environment...)
-	out, err := s.cmd.StdoutPipe()
-	require.NoError(s.t, err)
+	out := storetest.Must(s.cmd.StdoutPipe())(s.t)
 	require.NoError(s.t, s.cmd.Start(), "no redis-server: run tests with scripts/with-stores, which installs it")
 	require.True(s.t, storetest.AwaitLine(out, "Ready to accept connections"), "redis-server exited before it was ready")
 }

@@ -21,7 +21,9 @@ import (
 // Replica starts a replica of s, and waits until it has its data. It is stopped after the test.
 func (s *Server) Replica() *Server {
 	s.t.Helper()
-	r := start(s.t, []string{"--replicaof", "127.0.0.1 " + s.port, "--repl-diskless-sync-delay", "0"}, nil)
+	// a primary waits five seconds for more replicas before it sends its data
+	require.NoError(s.t, s.Client().ConfigSet(s.t.Context(), "repl-diskless-sync-delay", "0").Err())
+	r := start(s.t, []string{"--replicaof", "127.0.0.1 " + s.port}, nil)
 	storetest.Eventually(s.t, "the replica has the data of its primary", func() bool {
 		return strings.Contains(r.info("replication"), "master_link_status:up")
 	})
@@ -39,8 +41,7 @@ func (s *Server) Detach() {
 func (s *Server) IsPrimary() bool { return strings.Contains(s.info("replication"), "role:master") }
 
 func (s *Server) info(section string) string {
-	o, err := redis.ParseURL(s.URL)
-	require.NoError(s.t, err)
+	o := storetest.Must(redis.ParseURL(s.URL))(s.t)
 	c := redis.NewClient(o)
 	defer c.Close()
 	return c.Info(s.t.Context(), section).Val()
@@ -90,8 +91,7 @@ func (s *Server) sentinel(quorum int, downAfter time.Duration) *Sentinel {
 	}, "\n")
 	require.NoError(s.t, os.WriteFile(file, []byte(text), 0o600))
 	started.cmd = exec.CommandContext(context.Background(), "redis-server", file, "--sentinel")
-	out, err := started.cmd.StdoutPipe()
-	require.NoError(s.t, err)
+	out := storetest.Must(started.cmd.StdoutPipe())(s.t)
 	require.NoError(s.t, started.cmd.Start())
 	s.t.Cleanup(func() {
 		_ = started.cmd.Process.Kill()

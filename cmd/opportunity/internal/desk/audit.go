@@ -43,7 +43,6 @@ const (
 	accountActs   = "account"
 )
 
-// logsOf returns the logs that the person's role can read.
 func logsOf(v *visit) (logs []forms.Option) {
 	role := api.Role(v.Session.Role)
 	if slices.Contains(curators, role) {
@@ -85,8 +84,8 @@ func selectActs(v *visit) (log string, query url.Values, problems []pages.FormEr
 	return log, query, problems
 }
 
-// acts returns up to limit acts of a log before a position, newest first. next is the position of the
-// ones after them, empty if there are none.
+// acts returns up to limit acts of a log before a position, newest first. next is the position of
+// the ones after them, empty if there are none.
 func acts(v *visit, log string, query url.Values, before string, limit int) (all []act, next string, err error) {
 	in := limited(query, limit)
 	maps.Copy(in.Query, adminapi.Query("before", before))

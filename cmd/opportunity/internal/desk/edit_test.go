@@ -20,7 +20,7 @@ const mapleListing = `{"id":"maple","company":{"name":"Maple Scribe","website":"
 
 func mapleDetail(version, listing string) api.ListingDetail {
 	record := sheet().Record
-	record.Verification.LastCheckedAt = ptr(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC))
+	record.Verification.LastCheckedAt = new(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC))
 	return api.ListingDetail{
 		Version: version, Listing: json.RawMessage(listing), Record: record,
 		Changes: []api.ListingAct{{Actor: "bob", Action: "updated", At: time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)}},
@@ -124,7 +124,7 @@ func TestProblemsOfAnEditAreAtTheirFields(t *testing.T) {
 
 func TestRecordPageShowsWhatEachReviewChangedAndFoldsLinkChecks(t *testing.T) {
 	before, after := api.UnknownFacts(), api.UnknownFacts()
-	before.Remote, after.Remote = ptr(true), ptr(false)
+	before.Remote, after.Remote = new(true), new(false)
 	event := func(kind api.CheckType, facts *api.Facts) api.RecordedEvent {
 		return api.RecordedEvent{VerificationEvent: api.VerificationEvent{CheckType: kind, Facts: facts}}
 	}

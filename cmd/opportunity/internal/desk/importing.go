@@ -89,8 +89,8 @@ func (d *Desk) previewImport(v *visit) (view, error) {
 	return response, nil
 }
 
-// read reads the uploaded file, the only part of the form, as JSON Lines. A CSV file is converted; the
-// conversion can reject lines.
+// read reads the uploaded file, the only part of the form, as JSON Lines. A CSV file is converted;
+// the conversion can reject lines.
 func read(v *visit) (u upload, rejected []api.RejectedLine, err error) {
 	parts, err := v.MultipartReader()
 	if err != nil {

@@ -30,14 +30,11 @@ type reviewPage struct {
 	problems []pages.FormError
 }
 
-// reviewPage returns the page of a record with the form of its sheet.
+// reviewPage returns the page of a record, without its form. opinion is the id of the review that a
+// second opinion is about, or empty.
 func (d *Desk) reviewPage(v *visit, opinion string) (*reviewPage, error) {
 	sheet, err := sheet(v, v.PathValue("id"), opinion)
-	if err != nil {
-		return nil, err
-	}
-	return &reviewPage{Sheet: sheet, Form: forms.NewReview(sheet, opinion), Publish: publishes(v), open: d.opener(sheet)},
-		nil
+	return &reviewPage{Sheet: sheet, Publish: publishes(v), open: d.opener(sheet)}, err
 }
 
 // view shows the form with its problems. If it is one of an older sheet, it is updated.
@@ -60,16 +57,18 @@ func (d *Desk) showReview(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	page, err := d.reviewPage(v, v.URL.Query().Get("opinion"))
+	opinion := v.URL.Query().Get("opinion")
+	page, err := d.reviewPage(v, opinion)
 	if err != nil {
 		return view{}, err
 	}
+	page.Form = forms.NewReview(page.Sheet, opinion)
 	if lease.Holder != v.Session.Name {
 		page.Blocked = &lease
 	}
 	var stored url.Values
 	if draft := page.Sheet.Draft; draft != nil && json.Unmarshal(draft.Content, &stored) == nil {
-		if form, err := forms.ParseReview(stored); err == nil && form.Opinion() == page.Form.Opinion() {
+		if form, err := forms.ParseReview(stored); err == nil && form.Opinion() == opinion {
 			page.Form, page.SavedAt = form, draft.SavedAt
 		}
 	}
@@ -154,7 +153,7 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 func recorded(page *reviewPage, review api.Review, report api.ReviewReport, uncompared []string) string {
 	company := page.Sheet.Record.Company.Name
 	text := "Review of " + company + " recorded: " + string(report.Outcome) + "."
-	if page.Opinion() && len(report.Disagree) == 0 {
+	if page.Form.Opinion() != "" && len(report.Disagree) == 0 {
 		text = "Your opinion on " + company + " agrees with the first review."
 	}
 	if review.Evidence.Closed == api.ClosedEnded && page.Sheet.Visibility == "published" {

@@ -26,12 +26,10 @@ const (
 	lease     = "PUT /reviews/records/maple/lease"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 // sheet is the review sheet of a record with two known facts and two sources.
 func sheet() api.ReviewSheet {
 	f := api.UnknownFacts()
-	f.Remote = ptr(true)
+	f.Remote = new(true)
 	f.Pay = &api.Pay{Minimum: 17.5, Maximum: 20, Currency: "CAD", Unit: api.PerHour, SourceURL: rates}
 	return api.ReviewSheet{
 		GeneratedAt: time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC), LastEventID: "event-1", Visibility: "published",
@@ -42,7 +40,8 @@ func sheet() api.ReviewSheet {
 	}
 }
 
-// reviewing is a desk with the sheet of maple, and birch next in the queue. change changes the sheet.
+// reviewing is a desk with the sheet of maple, and birch next in the queue. change changes the
+// sheet.
 func reviewing(t *testing.T, change ...func(*api.ReviewSheet)) (*server, browser) {
 	t.Helper()
 	s, shown := newServer(t), sheet()
@@ -197,7 +196,7 @@ func TestReviewAgainstNewerEventsShowsThemAndKeepsTheInput(t *testing.T) {
 	s, b := reviewing(t)
 	input := with(unchanged(b.form("/reviews/maple")), "note", "mine")
 	newer := sheet()
-	newer.LastEventID, newer.ReviewedFacts.Remote = "event-2", ptr(false)
+	newer.LastEventID, newer.ReviewedFacts.Remote = "event-2", new(false)
 	s.api.respond(getSheet, newer)
 	s.api.respondWith(submitted, http.StatusConflict, api.ReviewReport{AppendReport: api.AppendReport{
 		Newer: []api.RecordedEvent{{VerificationEvent: api.VerificationEvent{Note: "Office only now."}}}}})
@@ -225,7 +224,7 @@ func TestDraftIsSavedAndRestored(t *testing.T) {
 	page := b.get("/reviews/maple")
 	require.Equal(t, "still", page.input(t, "review").Get("mark.0"))
 
-	stored.LastEventID, stored.ReviewedFacts.Remote = "event-2", ptr(false) // something was recorded since
+	stored.LastEventID, stored.ReviewedFacts.Remote = "event-2", new(false) // something was recorded since
 	stored.Draft.SavedAt = time.Date(2026, 11, 21, 16, 0, 0, 0, time.UTC)
 	s.api.respond(getSheet, stored)
 	page = b.get("/reviews/maple")

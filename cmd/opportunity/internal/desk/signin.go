@@ -2,10 +2,14 @@ package desk
 
 import (
 	"cmp"
+	"crypto/rand"
+	"crypto/subtle"
 	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
@@ -41,7 +45,6 @@ func (d *Desk) nextPage(v *visit) string {
 
 func (d *Desk) forget(v *visit) { d.kit.SetCookie(v.w, sessionCookie, "", -time.Second) }
 
-// signInWithToken starts a session for the holder of an operator token.
 func (d *Desk) signInWithToken(v *visit) (view, error) {
 	token, name := strings.TrimSpace(v.PostFormValue("token")), strings.TrimSpace(v.PostFormValue("name"))
 	if token == "" || len(token) > maxToken || len(name) > maxName {
@@ -128,7 +131,6 @@ func (d *Desk) endSession(v *visit) (view, error) {
 	return view{Redirect: "/sessions", Notice: "The session has ended."}, nil
 }
 
-// setKeys switches single-key shortcuts on or off in this browser.
 func (d *Desk) setKeys(v *visit) (view, error) {
 	if v.PostFormValue("keys") == "off" {
 		d.kit.SetCookie(v.w, keysCookie, "off", 365*24*time.Hour)
@@ -136,4 +138,62 @@ func (d *Desk) setKeys(v *visit) (view, error) {
 	}
 	d.kit.SetCookie(v.w, keysCookie, "", -time.Second)
 	return view{Redirect: "/help", Notice: "Keyboard shortcuts are on."}, nil
+}
+
+// codeLife is the lifetime of a one-time code.
+const codeLife = 15 * time.Minute
+
+// signInCode is a one-time code.
+type signInCode struct {
+	text    string
+	expires time.Time
+	used    atomic.Bool
+}
+
+func newSignInCode(now time.Time) *signInCode {
+	return &signInCode{text: rand.Text(), expires: now.Add(codeLife)}
+}
+
+// Valid reports whether text is the code and can still be used.
+func (c *signInCode) Valid(text string, now time.Time) bool {
+	return subtle.ConstantTimeCompare([]byte(text), []byte(c.text)) == 1 && now.Before(c.expires) && !c.used.Load()
+}
+
+// Use is like Valid, but returns true only once.
+func (c *signInCode) Use(text string, now time.Time) bool {
+	return c.Valid(text, now) && c.used.CompareAndSwap(false, true)
+}
+
+const (
+	maxFailures = 10 // with one prefix in a period, before the throttle asks for a wait
+	period      = time.Minute
+	prefixSize  = 8 // bytes
+)
+
+// throttle counts failed sign-ins by the first characters of their token. The zero value is ready
+// to use.
+//
+// It only slows down failures: a valid token is never counted, so failed attempts cannot lock out
+// its holder, not even from the same address. Tokens have at least 32 characters, too many to
+// guess.
+type throttle struct {
+	mu       sync.Mutex
+	start    time.Time // of the period
+	failures map[string]int
+}
+
+// Fail counts a failed attempt and returns how long to wait before the next one with this prefix, 0
+// for the first ones of a period.
+func (t *throttle) Fail(token string, now time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now.Sub(t.start) >= period { // this bounds the map
+		t.start, t.failures = now, map[string]int{}
+	}
+	prefix := token[:min(len(token), prefixSize)]
+	t.failures[prefix]++
+	if t.failures[prefix] <= maxFailures {
+		return 0
+	}
+	return period - now.Sub(t.start)
 }

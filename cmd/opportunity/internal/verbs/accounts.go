@@ -174,7 +174,6 @@ func showAccount(out io.Writer, a api.AccountDetail) {
 	showAudit(out, a.Audit)
 }
 
-// paid describes the entitlement that billing sent for an account.
 func paid(e *api.Entitlement) string {
 	if e == nil {
 		return "nothing"
@@ -218,5 +217,3 @@ func showPerson(row func(...any), p *api.AccountPerson) {
 	row("Passkeys", p.Passkeys)
 	row("Sessions", p.Sessions)
 }
-
-func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }

@@ -49,13 +49,6 @@ requests.`,
 	return c
 }
 
-func number(n int64) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.FormatInt(n, 10)
-}
-
 // parseSince parses a duration before now, a UTC day, which means its start, or an RFC 3339 time.
 // It returns RFC 3339; empty stays empty.
 func parseSince(s string, now time.Time) (string, error) {

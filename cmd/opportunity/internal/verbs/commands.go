@@ -1,14 +1,20 @@
-// Package verbs has the commands of operators: each makes calls with an adminapi.Client and prints
-// the result.
+// Package verbs has the commands of operators, a file for each group such as keys.
+//
+// Most commands are one call of the operator API. Its RunE comes from show, which prints the
+// response, act, for a response without a body, or report, for a change that applies to all lines
+// or none. asksFirst and needsReason add a confirmation and a reason.
+//
+// With --output json, commands print the response as the service sent it; otherwise text for people.
 package verbs
 
 import (
-	"encoding/csv"
+	"bufio"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"strconv"
 	"strings"
-	"text/tabwriter"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -40,7 +46,6 @@ func Commands() []*cobra.Command {
 
 func (v *verbs) client() (adminapi.Client, error) { return adminapi.NewClient(v.adminURL, v.dataDir) }
 
-// runE is the work of a command.
 type runE = func(cmd *cobra.Command, args []string) error
 
 // call makes one call as the operator at this machine.
@@ -91,40 +96,12 @@ func ifTrue(on bool) string {
 	return ""
 }
 
-// print writes the response or calls text, depending on --output.
-func (v *verbs) print(out io.Writer, raw []byte, text func(io.Writer)) {
-	out = Printable(out)
-	if v.output == "json" {
-		fmt.Fprintf(out, "%s\n", raw)
-		return
+// number returns the value of a parameter that is set unless n is 0.
+func number(n int64) string {
+	if n == 0 {
+		return ""
 	}
-	text(out)
-}
-
-// Printable returns a writer that escapes control characters as \uXXXX, so that text of others
-// cannot control the terminal. It keeps newlines and tabs. JSON stays the same value, because these
-// characters appear only in its strings.
-func Printable(out io.Writer) io.Writer { return printable{out} }
-
-type printable struct{ io.Writer }
-
-func (p printable) Write(text []byte) (int, error) {
-	_, err := io.WriteString(p.Writer, escape(string(text), "\n\t"))
-	return len(text), err
-}
-
-// escape replaces control characters, and those that change the direction of writing, by \uXXXX. It
-// leaves those in keep.
-func escape(text, keep string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if unicode.In(r, unicode.Cc, unicode.Bidi_Control) && !strings.ContainsRune(keep, r) {
-			fmt.Fprintf(&b, `\u%04x`, r)
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
+	return strconv.FormatInt(n, 10)
 }
 
 // page selects entries of a list.
@@ -144,39 +121,58 @@ func (p page) input(filters ...string) adminapi.Input {
 	return adminapi.Input{Query: adminapi.Query(append(filters, "after", p.after, "limit", number(int64(p.limit)))...)}
 }
 
-// printNextPage prints how to get the next page, if there is one.
-func printNextPage(out io.Writer, flag, next string) {
-	if next != "" {
-		fmt.Fprintf(out, "There are more: continue with --%s %s\n", flag, next)
+// asksFirst adds the flag --yes to a command, without which it asks a person at a terminal to
+// confirm what is about to happen. Without a terminal it does not ask: scripts need no --yes.
+func asksFirst(c *cobra.Command, what func(args []string) string) *cobra.Command {
+	yes := c.Flags().Bool("yes", false, "skip the confirmation")
+	work := c.RunE
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if !*yes && terminal(cmd.InOrStdin()) {
+			if err := confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), what(args)); err != nil {
+				return err
+			}
+		}
+		return work(cmd, args)
+	}
+	return c
+}
+
+// needsReason adds the flag --reason to a command, which must not be blank.
+func needsReason(c *cobra.Command, reason *string, usage string) {
+	c.Flags().StringVar(reason, "reason", "", usage)
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if strings.TrimSpace(*reason) == "" {
+			return errors.New("missing --reason: say why")
+		}
+		return nil
 	}
 }
 
-// table prints rows in aligned columns. A cell stays on its line.
-func table(out io.Writer, head string, rows func(row func(cells ...any))) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, head)
-	rows(func(cells ...any) {
-		for i, c := range cells {
-			if i > 0 {
-				fmt.Fprint(w, "\t")
-			}
-			fmt.Fprint(w, escape(fmt.Sprint(c), ""))
-		}
-		fmt.Fprintln(w)
-	})
-	_ = w.Flush()
+// confirm prints what is about to happen. It returns an error unless a person at a terminal enters
+// yes.
+func confirm(in io.Reader, out io.Writer, what string) error {
+	fmt.Fprintln(Printable(out), what)
+	if !terminal(in) {
+		return errors.New("standard input is not a terminal: add --yes to skip the confirmation; nothing was changed")
+	}
+	fmt.Fprint(out, "Continue? (yes, no): ")
+	answer, err := bufio.NewReader(in).ReadString('\n')
+	switch answer = strings.ToLower(strings.TrimSpace(answer)); {
+	case answer == "yes", answer == "y":
+		return nil
+	case answer == "" && err != nil:
+		return errors.New("no answer: add --yes to skip the confirmation; nothing was changed")
+	}
+	return errors.New("nothing was changed")
 }
 
-// WriteCSV writes rows for spreadsheets. It escapes formulas, because others wrote the text.
-func WriteCSV(out io.Writer, head []string, rows func(row func(cells ...string))) error {
-	w := csv.NewWriter(out)
-	_ = w.Write(head) // Error returns the first error
-	rows(func(cells ...string) {
-		for i, cell := range cells {
-			cells[i] = api.EscapeFormulas(cell)
-		}
-		_ = w.Write(cells)
-	})
-	w.Flush()
-	return w.Error()
+// terminal reports whether in is a terminal. Tests replace it.
+var terminal = func(in io.Reader) bool {
+	file, is := in.(*os.File)
+	if !is {
+		return false
+	}
+	info, err := file.Stat()
+	null, err2 := os.Stat(os.DevNull)
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && (err2 != nil || !os.SameFile(info, null))
 }

@@ -52,7 +52,10 @@ With --calls, it also issues a key, requests a list, a record, its history and a
 			until := time.Now().Add(wait)
 			state, err := ready(ctx, v.adminURL)
 			for err != nil && time.Now().Before(until) && ctx.Err() == nil {
-				time.Sleep(time.Second / 2)
+				select {
+				case <-time.After(time.Second / 2):
+				case <-ctx.Done(): // the next request fails with the reason
+				}
 				state, err = ready(ctx, v.adminURL)
 			}
 			if err == nil {

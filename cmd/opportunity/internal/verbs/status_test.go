@@ -1,12 +1,15 @@
 package verbs_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -99,6 +102,31 @@ func TestStatusWaitsAndNeedsNoToken(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "ready\n", out)
 	require.Contains(t, errs, "free set unknown: ")
+}
+
+func TestInterruptedStatusEndsAtOnce(t *testing.T) {
+	before := http.DefaultTransport
+	t.Cleanup(func() { http.DefaultTransport = before })
+	http.DefaultTransport = notReady{}
+	root, _, _ := newRoot(t, nowhere, nil, "status", "--wait", "1m")
+	synctest.Test(t, func(t *testing.T) {
+		ctx, interrupt := context.WithCancel(t.Context())
+		begun := time.Now()
+		time.AfterFunc(time.Millisecond, interrupt)
+		require.ErrorContains(t, root.ExecuteContext(ctx), "interrupted")
+		require.Equal(t, time.Millisecond, time.Since(begun), "simulated time")
+	})
+}
+
+// notReady is the admin listener of a gateway that is not ready.
+type notReady struct{}
+
+func (notReady) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	body := io.NopCloser(strings.NewReader(`{"status":"not ready"}`))
+	return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: body}, nil
 }
 
 // TestStatusMakesOneCallOfEachKind breaks each call in turn. The key must be revoked in every case.

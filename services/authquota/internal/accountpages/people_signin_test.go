@@ -3,6 +3,7 @@ package accountpages_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/testkit"
@@ -268,6 +270,16 @@ func TestMailFormsAreNeverBlocked(t *testing.T) {
 	neighbour.Post("/account/forgot", "email", bob.Email).Leads("/account/forgot/sent")
 	require.Equal(t, had+1, links(bob.Email), "resets of existing accounts have a share of their own")
 	neighbour.EnterPassword().Leads("/account/sign-in/code")
+}
+
+// Without the key of a seed no code is right. The other second factors still are.
+func TestRecoveryCodeSignsInWithoutTheEncryptionKey(t *testing.T) {
+	s := sitekit.New(t, func(c *authquota.Config) { c.Encryption = []string{strings.Repeat("a1", 32)} })
+	b := s.SignUp("ada@example.org").Halfway()
+	b.Post("/account/sign-in/code", "code", b.Code()).Shows(http.StatusInternalServerError)
+	require.Contains(t, s.Log.String(), "encryption key missing")
+	b.Post("/account/sign-in/code", "code", b.Codes[0]).Leads("/account")
+	b.Get("/account").Shows(http.StatusOK)
 }
 
 func TestAFormThatIsSentTwice(t *testing.T) {

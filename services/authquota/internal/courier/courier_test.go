@@ -2,11 +2,13 @@ package courier_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/x509"
 	"fmt"
 	"io"
 	"log/slog"
 	"mime/quotedprintable"
+	"net"
 	netmail "net/mail"
 	"os"
 	"path/filepath"
@@ -218,6 +220,25 @@ func TestRejectedMails(t *testing.T) {
 			o.metric("authquota_mails_sent_total", 1)
 		})
 	}
+}
+
+// A process that stops does not wait for a mail server that withholds its reply. The mail stays.
+func TestStopEndsADeliveryWithoutAReply(t *testing.T) {
+	silent := storetest.Must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+	t.Cleanup(func() { require.NoError(t, silent.Close()) })
+	o := start(t, testkit.SMTPKind{}, "smtp://"+silent.Addr().String()+"?starttls=off")
+	ctx, stop := context.WithCancel(t.Context())
+	go func() {
+		conn, err := silent.Accept()
+		if err == nil {
+			stop()
+			_, _ = io.Copy(io.Discard, conn) // until the courier closes it
+		}
+	}()
+	require.ErrorIs(t, o.courier.Deliver(ctx), context.Canceled)
+	require.Contains(t, o.log.String(), "mail not sent, will retry")
+	require.NotContains(t, o.log.String(), "timeout", "the courier must close the connection before")
+	require.False(t, o.gone())
 }
 
 func TestMailsAreRetriedForThreeDaysWithBackoff(t *testing.T) {

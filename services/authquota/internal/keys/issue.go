@@ -1,16 +1,84 @@
 package keys
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
 
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/keyusage"
 )
+
+// Order describes a key to issue.
+type Order struct {
+	Account   string   `json:"account"` // empty: the key gets an account of its own
+	Tier      api.Tier `json:"tier"`    // empty means the account's tier, or free for a new account
+	UseCase   string   `json:"useCase"`
+	ExpiresIn string   `json:"expiresIn"` // a duration such as 30d; empty: MaxLife
+	Test      bool     `json:"test"`      // a test key, recognizable by its prefix
+}
+
+// Checked returns the order in its canonical form and the life of the key, or an error for the
+// first invalid field.
+func (o Order) Checked() (Order, time.Duration, error) {
+	if o.Account != "" {
+		if err := accountdb.CheckID("account", o.Account); err != nil {
+			return o, 0, err
+		}
+	}
+	if o.Tier == "" && o.Account == "" {
+		o.Tier = api.BaseTier
+	}
+	if o.Tier != "" {
+		if err := account.ValidTier(o.Tier); err != nil {
+			return o, 0, err
+		}
+	}
+	var err error
+	if o.UseCase, err = account.Text("useCase", o.UseCase); err != nil {
+		return o, 0, err
+	}
+	life := MaxLife
+	if o.ExpiresIn != "" {
+		life, err = api.ParseDuration(o.ExpiresIn)
+		life = life.Truncate(time.Microsecond) // the precision of the database
+		if err != nil || life <= 0 || life > MaxLife {
+			return o, 0, problem.Invalid("expiresIn", "must be a duration such as 30d or 12h, above 0 and at most 365d")
+		}
+	}
+	return o, life, nil
+}
+
+// Record is the stored form of a new key. Digest finds it; Prefix and LastFour let people recognize
+// it.
+type Record struct{ Digest, Prefix, LastFour string }
+
+// Generate returns a new key, which a test key's prefix tells from others, and its stored form,
+// hashed with the newest pepper.
+func Generate(test bool, peppers [][]byte) (apikey.Key, Record) {
+	prefix := apikey.Live
+	if test {
+		prefix = apikey.Test
+	}
+	key := apikey.Generate(prefix)
+	prefix, last4 := key.Preview()
+	return key, Record{key.Digests(peppers[:1])[0], prefix, last4}
+}
+
+// NewID returns a key ID. It reveals nothing about the key itself.
+func NewID() string { return accountdb.NewID("key_") }
+
+// MaxName is the maximum length of a key name, in characters.
+const MaxName = 60
+
+// Name validates a key name and returns its canonical form.
+func Name(s string) (string, error) { return account.Line("name", s, MaxName) }
 
 // Issue creates a key in the account of the order, or in a new account. The order must be valid.
 func (s *Store) Issue(ctx context.Context, actor string, order Order, life time.Duration, stored Record) (Key, error) {
@@ -41,6 +109,13 @@ func unlessUnknown(err error) error {
 		return nil
 	}
 	return err
+}
+
+// create stores a new key with the tier and the entitlements of its account.
+func create(tx *accountdb.Tx, a account.Account, key Key, stored Record) (Key, error) {
+	key.Standing, key.Account, key.CreatedAt = a.Standing, a.ID, tx.Now
+	key.Prefix, key.LastFour = stored.Prefix, stored.LastFour
+	return key, tx.DB.Omit("tier").Create(&row{key, stored.Digest}).Error
 }
 
 // holder returns the account for a new key. It is locked until tx ends, so that the number of its
@@ -78,7 +153,7 @@ func keysInUse(tx *accountdb.Tx, id string) (taken int, err error) {
 	return taken, err
 }
 
-// lockHolder is lockAccount for a person who requests, collects or rotates a key. Sign-in has
+// lockHolder locks the account of a person who requests, collects or rotates a key. Sign-in has
 // verified the authenticator; lockHolder checks again that there is one, because a key must never
 // be issued without it.
 func lockHolder(tx *accountdb.Tx, id string) (account.Account, error) {
@@ -102,6 +177,22 @@ func lockHolder(tx *accountdb.Tx, id string) (account.Account, error) {
 	}
 	return a, nil
 }
+
+// SuccessorEnd returns when the successor of a key that is rotated at now expires: after a full
+// life of its own.
+func (k Key) SuccessorEnd(now time.Time) time.Time { return now.Add(cmp.Or(k.Life, MaxLife)) }
+
+// GraceEnd returns when a key that is rotated at now ends.
+func (k Key) GraceEnd(now time.Time) time.Time {
+	if end := now.Add(Grace); end.Before(k.ExpiresAt) {
+		return end
+	}
+	return k.ExpiresAt
+}
+
+// ErrNotRotatable is returned for rotating a key that has ended or was rotated.
+var ErrNotRotatable = rejection(
+	"This key has ended or was already rotated. If you missed the new key, revoke this one and rotate the new one.")
 
 // Rotate issues a successor with a full life of its own for an active key of the account. The key
 // itself ends after Grace, or earlier if it expires first. A key can be rotated once, and not while
@@ -150,68 +241,16 @@ func (s *Store) Rotate(ctx context.Context, id, key string, stored Record) (succ
 	return successor, old, err
 }
 
-// Revoke revokes a key on behalf of actor and returns it. Revoking it again changes nothing. If
-// leaked, the mail to the holder says that others may have the key.
-func (s *Store) Revoke(ctx context.Context, actor, id string, leaked bool) (Key, error) {
-	return accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (Key, error) { return revoke(tx, actor, id, leaked) })
-}
-
-func revoke(tx *accountdb.Tx, actor, id string, leaked bool) (Key, error) {
-	if err := tx.TouchOwner(id); err != nil { // also of a revoked key: the revocation may not be in effect yet
-		return Key{}, err
-	}
-	update := tx.Table("api_keys").Where("id = ? AND revoked_at IS NULL", id).Update("revoked_at", database.Micros(tx.Now))
-	if update.Error != nil {
-		return Key{}, update.Error
-	}
-	key, err := findKey(tx.DB, "WHERE k.id = ?", id)
-	if err != nil || update.RowsAffected == 0 {
-		return key, err
-	}
-	detail, template := map[string]any{"account": key.Account}, "key-revoked"
-	if leaked {
-		detail["leaked"], template = true, "key-leaked"
-	}
-	return key, errors.Join(
-		tx.Touch(key.Account), // it may have been connected meanwhile
-		tx.Record(actor, "key.revoke", id, detail),
-		tx.Notify(key.Account, template, map[string]string{"name": key.Title(), "key": key.Shown()}),
-	)
-}
-
-// RevokeOwn revokes a key of the account on behalf of its person.
-func (s *Store) RevokeOwn(ctx context.Context, id, key string) (Key, error) {
-	return accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (Key, error) {
-		if err := tx.Touch(id); err != nil {
-			return Key{}, err
+// Rename sets the name, which must be valid, of a key of the account.
+func (s *Store) Rename(ctx context.Context, id, key, name string) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
+		before, err := lockOwnKey(tx, id, key)
+		if err != nil || before.Name == name {
+			return err
 		}
-		if _, err := lockOwnKey(tx, id, key); err != nil {
-			return Key{}, err
-		}
-		return revoke(tx, id, key, false)
+		return errors.Join(tx.Table("api_keys").Where("id = ?", key).Update("name", name).Error,
+			tx.Record(id, "key.rename", key, map[string]any{"account": id, "from": before.Name, "to": name}))
 	})
-}
-
-// EndAll revokes all keys of an account that is being closed and withdraws its open requests. It
-// returns the number of keys.
-func EndAll(tx *accountdb.Tx, accountID string) (int, error) {
-	if err := tx.Touch(accountID); err != nil {
-		return 0, err
-	}
-	var revoked []string
-	err := tx.Raw(
-		"UPDATE api_keys SET revoked_at = ? WHERE account_id = ? AND revoked_at IS NULL AND expires_at > ? RETURNING id",
-		database.Micros(tx.Now), accountID, database.Micros(tx.Now)).Scan(&revoked).Error
-	if err != nil {
-		return 0, err
-	}
-	for _, id := range revoked {
-		if err := tx.Record(accountID, "key.revoke", id, map[string]any{"account": accountID}); err != nil {
-			return 0, err
-		}
-	}
-	return len(revoked), tx.Table("key_requests").Where("account_id = ? AND state IN ?", accountID, openStates).
-		Updates(map[string]any{"state": Withdrawn, "decided_at": database.Micros(tx.Now)}).Error
 }
 
 // Connect merges the account of the key with one of the digests into the person's account: its

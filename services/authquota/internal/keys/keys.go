@@ -8,11 +8,17 @@ package keys
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
@@ -49,21 +55,13 @@ type Key struct {
 	LastUsedAt *time.Time `gorm:"serializer:column"` // up to some seconds old; nil if never used
 }
 
-// Record is the stored form of a new key. Digest finds it; Prefix and LastFour let people recognize
-// it.
-type Record struct{ Digest, Prefix, LastFour string }
+type row struct {
+	Key `gorm:"embedded"`
 
-// Generate returns a new key, which a test key's prefix tells from others, and its stored form,
-// hashed with the newest pepper.
-func Generate(test bool, peppers [][]byte) (apikey.Key, Record) {
-	prefix := apikey.Live
-	if test {
-		prefix = apikey.Test
-	}
-	key := apikey.Generate(prefix)
-	prefix, last4 := key.Preview()
-	return key, Record{key.Digests(peppers[:1])[0], prefix, last4}
+	Digest string
 }
+
+func (row) TableName() string { return "api_keys" }
 
 // Status is the state of a key.
 type Status string
@@ -82,18 +80,6 @@ func (k Key) Shown() string { return k.Prefix + "…" + k.LastFour }
 
 // Counts reports whether the key counts towards MaxActive at now.
 func (k Key) Counts(now time.Time) bool { return k.StatusAt(now) == Active && k.ReplacedAt == nil }
-
-// SuccessorEnd returns when the successor of a key that is rotated at now expires: after a full
-// life of its own.
-func (k Key) SuccessorEnd(now time.Time) time.Time { return now.Add(cmp.Or(k.Life, MaxLife)) }
-
-// GraceEnd returns when a key that is rotated at now ends.
-func (k Key) GraceEnd(now time.Time) time.Time {
-	if end := now.Add(Grace); end.Before(k.ExpiresAt) {
-		return end
-	}
-	return k.ExpiresAt
-}
 
 // StatusAt returns the status of the key at now. A revoked key stays revoked after its expiry.
 func (k Key) StatusAt(now time.Time) Status {
@@ -116,77 +102,170 @@ func (k Key) Listed(now time.Time) api.ListedKey {
 	}
 }
 
-// Listed returns keys at now as operators see them.
-func Listed(keys []Key, now time.Time) []api.ListedKey {
-	list := make([]api.ListedKey, len(keys))
-	for i, k := range keys {
-		list[i] = k.Listed(now)
+// Store stores keys and key requests.
+type Store struct{ db *accountdb.DB }
+
+// NewStore returns a Store.
+func NewStore(db *accountdb.DB) *Store { return &Store{db} }
+
+const owned = `SELECT k.*, a.tier FROM api_keys k JOIN accounts a ON a.id = k.account_id `
+
+// Counted selects keys k for which Key.Counts is true. Its parameter is the current time.
+const Counted = `k.revoked_at IS NULL AND k.replaced_at IS NULL AND k.expires_at > ?`
+
+// findKeys returns the keys k that where selects, with the entitlements of their accounts.
+func findKeys(db *gorm.DB, where string, args ...any) ([]Key, error) {
+	var found []Key
+	if err := db.Raw(owned+where, args...).Scan(&found).Error; err != nil {
+		return nil, err
 	}
-	return list
+	holders := make([]string, len(found))
+	for i, k := range found {
+		holders[i] = k.Account
+	}
+	slices.Sort(holders)
+	paid, err := account.Paid(db, slices.Compact(holders)...)
+	for i := range found {
+		found[i].Paid = paid[found[i].Account]
+	}
+	return found, err
 }
 
-// Filter selects keys for operators. Empty fields match every key.
-type Filter struct {
-	Account string // id
-	UseCase string // exact
+func findKey(db *gorm.DB, where string, args ...any) (Key, error) {
+	found, err := findKeys(db, where, args...)
+	if err == nil && len(found) == 0 {
+		err = problem.NoSuch("key")
+	}
+	if err != nil {
+		return Key{}, err
+	}
+	return found[0], nil
 }
 
-// Order describes a key to issue.
-type Order struct {
-	Account   string   `json:"account"` // empty: the key gets an account of its own
-	Tier      api.Tier `json:"tier"`    // empty means the account's tier, or free for a new account
-	UseCase   string   `json:"useCase"`
-	ExpiresIn string   `json:"expiresIn"` // a duration such as 30d; empty: MaxLife
-	Test      bool     `json:"test"`      // a test key, recognizable by its prefix
+func lockOwnKey(tx *accountdb.Tx, id, key string) (Key, error) {
+	var r row
+	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).
+		Take(&r, "id = ? AND account_id = ?", key, id).Error
+	return r.Key, accountdb.Found(err, "key")
 }
 
-// Checked returns the order in its canonical form and the life of the key, or an error for the
-// first invalid field.
-func (o Order) Checked() (Order, time.Duration, error) {
-	if o.Account != "" {
-		if err := accountdb.CheckID("account", o.Account); err != nil {
-			return o, 0, err
+// Revoke revokes a key on behalf of actor and returns it. Revoking it again changes nothing. If
+// leaked, the mail to the holder says that others may have the key.
+func (s *Store) Revoke(ctx context.Context, actor, id string, leaked bool) (Key, error) {
+	return accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (Key, error) { return revoke(tx, actor, id, leaked) })
+}
+
+func revoke(tx *accountdb.Tx, actor, id string, leaked bool) (Key, error) {
+	if err := tx.TouchOwner(id); err != nil { // also of a revoked key: the revocation may not be in effect yet
+		return Key{}, err
+	}
+	update := tx.Table("api_keys").Where("id = ? AND revoked_at IS NULL", id).Update("revoked_at", database.Micros(tx.Now))
+	if update.Error != nil {
+		return Key{}, update.Error
+	}
+	key, err := findKey(tx.DB, "WHERE k.id = ?", id)
+	if err != nil || update.RowsAffected == 0 {
+		return key, err
+	}
+	detail, template := map[string]any{"account": key.Account}, "key-revoked"
+	if leaked {
+		detail["leaked"], template = true, "key-leaked"
+	}
+	return key, errors.Join(
+		tx.Touch(key.Account), // it may have been connected meanwhile
+		tx.Record(actor, "key.revoke", id, detail),
+		tx.Notify(key.Account, template, map[string]string{"name": key.Title(), "key": key.Shown()}),
+	)
+}
+
+// RevokeOwn revokes a key of the account on behalf of its person.
+func (s *Store) RevokeOwn(ctx context.Context, id, key string) (Key, error) {
+	return accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (Key, error) {
+		if err := tx.Touch(id); err != nil {
+			return Key{}, err
+		}
+		if _, err := lockOwnKey(tx, id, key); err != nil {
+			return Key{}, err
+		}
+		return revoke(tx, id, key, false)
+	})
+}
+
+// EndAll revokes all keys of an account that is being closed and withdraws its open requests. It
+// returns the number of keys.
+func EndAll(tx *accountdb.Tx, accountID string) (int, error) {
+	if err := tx.Touch(accountID); err != nil {
+		return 0, err
+	}
+	var revoked []string
+	err := tx.Raw(
+		"UPDATE api_keys SET revoked_at = ? WHERE account_id = ? AND revoked_at IS NULL AND expires_at > ? RETURNING id",
+		database.Micros(tx.Now), accountID, database.Micros(tx.Now)).Scan(&revoked).Error
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range revoked {
+		if err := tx.Record(accountID, "key.revoke", id, map[string]any{"account": accountID}); err != nil {
+			return 0, err
 		}
 	}
-	if o.Tier == "" && o.Account == "" {
-		o.Tier = api.BaseTier
-	}
-	if o.Tier != "" {
-		if err := account.ValidTier(o.Tier); err != nil {
-			return o, 0, err
-		}
-	}
-	var err error
-	if o.UseCase, err = account.Text("useCase", o.UseCase); err != nil {
-		return o, 0, err
-	}
-	life := MaxLife
-	if o.ExpiresIn != "" {
-		life, err = api.ParseDuration(o.ExpiresIn)
-		life = life.Truncate(time.Microsecond) // the precision of the database
-		if err != nil || life <= 0 || life > MaxLife {
-			return o, 0, problem.Invalid("expiresIn", "must be a duration such as 30d or 12h, above 0 and at most 365d")
-		}
-	}
-	return o, life, nil
+	return len(revoked), tx.Table("key_requests").Where("account_id = ? AND state IN ?", accountID, openStates).
+		Updates(map[string]any{"state": Withdrawn, "decided_at": database.Micros(tx.Now)}).Error
 }
 
-// NewID returns a key ID. It reveals nothing about the key itself.
-func NewID() string { return accountdb.NewID("key_") }
+// Resolved is a key with what else decides about requests with it.
+type Resolved struct {
+	Key
 
-// MaxName is the maximum length of a key name, in characters.
-const MaxName = 60
+	Suspended bool
+	Epoch     accountdb.Epoch // of the account
+}
 
-// Name validates a key name and returns its canonical form.
-func Name(s string) (string, error) { return account.Line("name", s, MaxName) }
+// Resolve returns the key with one of the digests.
+func (s *Store) Resolve(ctx context.Context, digests []string) (Resolved, error) {
+	return s.resolve(ctx, "k.digest IN ?", digests)
+}
+
+// ResolveOwn returns a key of the account.
+func (s *Store) ResolveOwn(ctx context.Context, id, key string) (Resolved, error) {
+	return s.resolve(ctx, "k.id = ? AND k.account_id = ?", key, id)
+}
+
+// resolve reads the key that where selects, in one statement, because every lookup of a gateway
+// does.
+func (s *Store) resolve(ctx context.Context, where string, args ...any) (found Resolved, err error) {
+	var rows []struct {
+		Key         Key `gorm:"embedded"`
+		SuspendedAt *int64
+		Epoch       accountdb.Epoch     `gorm:"embedded"`
+		Paid        account.Entitlement `gorm:"embedded;embeddedPrefix:paid_"` // with version 0 if there is none
+	}
+	err = s.db.WithContext(ctx).Raw(`SELECT k.*, a.tier, a.suspended_at, `+accountdb.EpochColumns+`,
+			coalesce(e.tier, '') AS paid_tier, e.paid_until AS paid_paid_until, coalesce(e.renews, false) AS paid_renews,
+			coalesce(e.trouble, '') AS paid_trouble, coalesce(e.version, 0) AS paid_version
+		FROM api_keys k JOIN accounts a ON a.id = k.account_id LEFT JOIN entitlements e ON e.holder_id = a.id
+		WHERE `+where+" ORDER BY e.account_id", args...).Scan(&rows).Error
+	if err == nil && len(rows) == 0 {
+		err = problem.NoSuch("key")
+	}
+	if err != nil {
+		return found, database.Outage(err)
+	}
+	found = Resolved{rows[0].Key, rows[0].SuspendedAt != nil, rows[0].Epoch}
+	for _, r := range rows {
+		if r.Paid.Version > 0 {
+			found.Paid = append(found.Paid, api.Entitlement(r.Paid))
+		}
+	}
+	return found, nil
+}
 
 // clockTolerance limits the delay of the clock of a gateway that ends paid periods on time by that
 // clock.
 const clockTolerance = time.Minute
 
-// Principal returns the key as gateways see it at now, revoked and expired keys included. epoch
-// must have been read before the key and suspended. It returns an error if the tier of the account
-// is unknown.
+// Principal returns the key as gateways see it at now, revoked and expired keys included. It returns
+// an error if the tier of the account is unknown.
 //
 // A paid period that ended within clockTolerance is still the tier, and its end the next change. So
 // each gateway ends it by its own clock. There is one next change, so this holds only if no other
@@ -210,33 +289,6 @@ func (k Resolved) Principal(now time.Time, tiers account.TierTable) (api.Princip
 	return p, nil
 }
 
-// DeclinedShown is the time for which a declined request stays on the page.
-const DeclinedShown = 30 * 24 * time.Hour
-
 func rejection(format string, args ...any) error {
 	return problem.New(problem.InvalidParameter, format, args...)
 }
-
-// Errors for people who manage keys on the account pages. All are invalid_parameter.
-
-// ErrNoTestKey is returned for a request for a test key of an account that has one, or is not on the
-// base tier.
-var ErrNoTestKey = rejection("Your account cannot get another test key: an account on the free plan has one. " +
-	"Revoke it first, or request a live key.")
-
-// NotOpen returns the error for collecting or withdrawing a request whose state does not allow it.
-func NotOpen(state RequestState) error {
-	switch state {
-	case Pending:
-		return rejection("This request is waiting for approval.")
-	case Declined:
-		return rejection("This request was declined.")
-	}
-	return rejection(
-		"This request was already collected or withdrawn, perhaps in another tab. A key is shown once: if you missed it, " +
-			"rotate it.")
-}
-
-// ErrNotRotatable is returned for rotating a key that has ended or was rotated.
-var ErrNotRotatable = rejection(
-	"This key has ended or was already rotated. If you missed the new key, revoke this one and rotate the new one.")

@@ -67,6 +67,19 @@ const (
 // Open reports whether the request may still become a key. Open requests count towards MaxActive.
 func (s RequestState) Open() bool { return s == Pending || s == Approved }
 
+// NotOpen returns the error for collecting or withdrawing a request whose state does not allow it.
+func NotOpen(state RequestState) error {
+	switch state {
+	case Pending:
+		return rejection("This request is waiting for approval.")
+	case Declined:
+		return rejection("This request was declined.")
+	}
+	return rejection(
+		"This request was already collected or withdrawn, perhaps in another tab. A key is shown once: if you missed it, " +
+			"rotate it.")
+}
+
 // RequestedKey describes the key that a person requests.
 type RequestedKey struct {
 	Name    string
@@ -144,6 +157,9 @@ func lockOwnRequest(tx *accountdb.Tx, account, id string) (Request, error) {
 	return r, err
 }
 
+// DeclinedShown is the time for which a declined request stays on the page.
+const DeclinedShown = 30 * 24 * time.Hour
+
 // OwnRequests returns the account's open requests and those declined within DeclinedShown, oldest
 // first.
 func (s *Store) OwnRequests(ctx context.Context, id string) (own []Request, err error) {
@@ -169,6 +185,9 @@ func (s *Store) Offer(ctx context.Context, id string) (Offer, error) {
 	o, err := offer(db, id, a.Standing, s.db.Now())
 	return o, database.Outage(err)
 }
+
+// named is Counted with a named parameter.
+var named = strings.Replace(Counted, "?", "@now", 1)
 
 func offer(db *gorm.DB, id string, standing account.Standing, now time.Time) (o Offer, err error) {
 	var has struct{ Test, Live int }
@@ -218,6 +237,11 @@ func (s *Store) RequestKey(ctx context.Context, id string, wanted RequestedKey, 
 		return created, saveDecision(tx, created, false) // the next page shows it
 	})
 }
+
+// ErrNoTestKey is returned for a request for a test key of an account that has one, or is not on the
+// base tier.
+var ErrNoTestKey = rejection("Your account cannot get another test key: an account on the free plan has one. " +
+	"Revoke it first, or request a live key.")
 
 // checkRequest returns the offer for the locked account, and an error if it cannot have another
 // key, or not the requested test key.

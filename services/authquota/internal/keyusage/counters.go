@@ -156,10 +156,13 @@ func (c *Counters) Lag() time.Duration { return c.store.db.Now().Sub(*c.copied.L
 const (
 	pageSize   = 500         // counters of one command: about 1 ms of Redis' time
 	restoreTTL = time.Minute // of an unfinished restore, after its latest page
+
+	restoreLimit = time.Minute // for a restore, which outlives its callers
 )
 
 // Restore returns nil once the day has counters in Redis: it restores them if they are missing. At
-// most one restore of a day runs in a process. Errors of Redis are service_unavailable.
+// most one restore of a day runs in a process. It does not end with the context of its first
+// caller, because others wait for it. Errors of Redis are service_unavailable.
 //
 // The counters are collected, page by page, under a key of their own, and become those of the day
 // in one step when they are complete. So no request is admitted on a part of them. If Redis loses
@@ -167,6 +170,8 @@ const (
 // then. Of several processes that restore a day, the first one to finish determines its counters.
 func (c *Counters) Restore(ctx context.Context, day string) error {
 	_, err, _ := c.restores.Do(day, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restoreLimit)
+		defer cancel()
 		for {
 			if n, err := c.redis.Exists(ctx, counter.Day(day)).Result(); err != nil || n > 0 {
 				return nil, unavailable(err)

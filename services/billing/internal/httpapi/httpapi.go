@@ -52,7 +52,6 @@ func (a API) Handler() http.Handler {
 
 type handle = func(*gin.Context) (web.Reply, error)
 
-// page responds with the page of the processor that open opens.
 func (a API) page(open func(context.Context, api.ProcessorRequest) (string, error)) handle {
 	return func(g *gin.Context) (web.Reply, error) {
 		var req api.ProcessorRequest

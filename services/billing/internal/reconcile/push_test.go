@@ -88,7 +88,6 @@ func (p *pushTest) deliver(after time.Duration, pending int) {
 	require.Equal(p.t, pending, p.pending)
 }
 
-// requirePaid asserts that authquota has the account as paid for a number of months.
 func (p *pushTest) requirePaid(account string, months int) {
 	p.t.Helper()
 	require.Contains(p.t, p.entitlements, account)

@@ -53,11 +53,9 @@ func onBothDatabases(t *testing.T, test func(t *testing.T, s *testSales)) {
 
 func (s *testSales) checkout(t *testing.T) string {
 	t.Helper()
-	page := storetest.Must(s.Checkout(t.Context(), request))(t)
-	return page
+	return storetest.Must(s.Checkout(t.Context(), request))(t)
 }
 
-// deliver handles webhook events.
 func (s *testSales) deliver(events ...sandboxtest.Event) {
 	s.t.Helper()
 	for _, body := range events {
@@ -66,7 +64,6 @@ func (s *testSales) deliver(events ...sandboxtest.Event) {
 	}
 }
 
-// buy buys the plan for acc_1.
 func (s *testSales) buy() (id string) {
 	s.t.Helper()
 	id, events := s.processor.Pay(s.checkout(s.t))
@@ -76,8 +73,7 @@ func (s *testSales) buy() (id string) {
 
 func (s *testSales) account() subscription.Account {
 	s.t.Helper()
-	account := storetest.Must(s.Store.Account(s.t.Context(), "acc_1"))(s.t)
-	return account
+	return storetest.Must(s.Store.Account(s.t.Context(), "acc_1"))(s.t)
 }
 
 func (s *testSales) pay(t *testing.T, page string) error {

@@ -40,7 +40,6 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// checkout returns the path of the checkout.
 func (s *site) checkout() string {
 	s.t.Helper()
 	page, err := s.Checkout(s.t.Context(), subscription.Order{Account: "acc_<1>", Customer: s.customer, ReturnURL: back,

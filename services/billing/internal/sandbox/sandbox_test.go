@@ -61,7 +61,6 @@ func (d *testSandbox) process(failing string) (about []string) {
 	return about
 }
 
-// checkout opens a checkout session and returns its id.
 func (d *testSandbox) checkout(attempt string) string {
 	d.t.Helper()
 	page := storetest.Must(d.Checkout(d.t.Context(), subscription.Order{
@@ -84,7 +83,6 @@ func (d *testSandbox) pay(session string, declines bool) {
 	require.NoError(d.t, d.Pay(d.t.Context(), session, declines))
 }
 
-// onlySubscription returns the state of the customer's only subscription.
 func (d *testSandbox) onlySubscription() subscription.State {
 	d.t.Helper()
 	ids := storetest.Must(d.Subscriptions(d.t.Context(), d.customer))(d.t)
@@ -95,14 +93,12 @@ func (d *testSandbox) onlySubscription() subscription.State {
 	return state
 }
 
-// buy pays for a subscription and opens a portal session.
 func (d *testSandbox) buy() (portal string, state subscription.State) {
 	d.t.Helper()
 	d.pay(d.checkout("one"), false)
 	return d.portal(d.customer), d.onlySubscription()
 }
 
-// perform performs an action on the only subscription and returns its state.
 func (d *testSandbox) perform(portal string, act sandbox.Action) subscription.State {
 	d.t.Helper()
 	require.NoError(d.t, d.Perform(d.t.Context(), portal, d.onlySubscription().ID, act))
@@ -244,8 +240,7 @@ func TestReturnURLMustBeBelowPublicURL(t *testing.T) {
 func TestSessionsAreBoundToCustomerAndKind(t *testing.T) {
 	d := newSandbox(t, schema.SQLite(t))
 	portal, bought := d.buy()
-	other, err := d.Customer(t.Context(), "acc_2", "", "att_2")
-	require.NoError(t, err)
+	other := storetest.Must(d.Customer(t.Context(), "acc_2", "", "att_2"))(t)
 	_, asCheckout := d.Session(t.Context(), sandbox.Checkout, portal)
 	for _, err := range []error{
 		d.Perform(t.Context(), d.portal(other), bought.ID, sandbox.Cancel), asCheckout,
@@ -254,7 +249,7 @@ func TestSessionsAreBoundToCustomerAndKind(t *testing.T) {
 		require.Equal(t, problem.NotFound, problem.Of(err).Code)
 	}
 	require.False(t, d.onlySubscription().CancelAtPeriodEnd)
-	_, err = d.Portal(t.Context(), "cus_none", public+"/account/plan")
+	_, err := d.Portal(t.Context(), "cus_none", public+"/account/plan")
 	require.ErrorIs(t, err, subscription.ErrNoCustomer)
 	require.ErrorIs(t, storetest.Err(d.Subscription(t.Context(), "sub_none")), subscription.ErrNotFound)
 }

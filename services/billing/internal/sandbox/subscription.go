@@ -58,7 +58,6 @@ func (s *Subscription) addInvoice(from time.Time) {
 	s.PeriodEnd = in.Until
 }
 
-// save stores the subscription and an event about it.
 func (s *Subscription) save(tx *gorm.DB) error {
 	if err := put(tx, subscriptionKind, s.ID, s.Customer, s.due(), s); err != nil {
 		return err
@@ -67,7 +66,6 @@ func (s *Subscription) save(tx *gorm.DB) error {
 	return put(tx, eventKind, e.ID, "", time.Unix(0, 0), e)
 }
 
-// state returns what billing reads of a subscription to the plan of a tier.
 func (s *Subscription) state(tier api.Tier) subscription.State {
 	state := subscription.State{
 		ID: s.ID, Customer: s.Customer, Account: s.Account, Tier: tier, Ended: s.Status == Ended,
@@ -110,7 +108,6 @@ func (s *Subscription) Renew(declines bool, now time.Time) {
 	s.charge(declines, now)
 }
 
-// charge attempts to charge the newest invoice.
 func (s *Subscription) charge(declines bool, now time.Time) {
 	in := &s.Invoices[0]
 	switch {

@@ -80,7 +80,6 @@ func (f *fake) renew(status string) (id string) {
 	return id
 }
 
-// failAt makes requests whose path ends like this fail.
 func (f *fake) failAt(suffix string) {
 	f.fail = func(r *http.Request) int {
 		if strings.HasSuffix(r.URL.Path, suffix) {
@@ -90,7 +89,6 @@ func (f *fake) failAt(suffix string) {
 	}
 }
 
-// posted returns the POST requests whose path ends like this.
 func (f *fake) posted(suffix string) (found []request) {
 	for _, r := range f.requests {
 		if r.method == http.MethodPost && strings.HasSuffix(r.path, suffix) {
@@ -247,12 +245,10 @@ func start() (*stripe.Stripe, *fake) {
 	return client(f, &f.log), f
 }
 
-// event returns an event of a type about an object in JSON.
 func event(eventType, object string) sandboxtest.Event {
 	return sandboxtest.NewEvent("evt_1", eventType, object)
 }
 
-// subscriptionOf returns the subscription to which an event leads.
 func subscriptionOf(t *testing.T, s *stripe.Stripe, e sandboxtest.Event) string {
 	t.Helper()
 	got, err := s.Event(t.Context(), e, e.Signature(secret, now), now)

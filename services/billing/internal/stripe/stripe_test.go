@@ -99,8 +99,7 @@ func TestNestedListsAreReadToTheEnd(t *testing.T) {
 func TestSubscriptionsOfAllCustomers(t *testing.T) {
 	s, f := start()
 	list := func(customer string) []string {
-		ids := storetest.Must(s.Subscriptions(t.Context(), customer))(t)
-		return ids
+		return storetest.Must(s.Subscriptions(t.Context(), customer))(t)
 	}
 	require.Equal(t, []string{"sub_1"}, list(""))
 	f.subscription["metadata"] = nil

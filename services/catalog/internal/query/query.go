@@ -1,4 +1,9 @@
-// Package query parses and validates the query strings of the list operation and of the search.
+// Package query parses and validates the query strings that consumers send: Parse and ParseSearch
+// return a Query, which has a Filter and a page, and ParseChanges returns Changes.
+//
+// Every invalid parameter is named, in a fixed order. Params returns the canonical form of a query,
+// which the addresses of other pages and entity tags use, so equal queries have equal addresses.
+// Words defines which words the search takes for equal.
 package query
 
 import (
@@ -7,11 +12,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/catalog/internal/listing"
 )
 
 // Filter selects records that meet all conditions that are set. An unknown fact meets neither true
@@ -205,4 +214,79 @@ func checkedAfter(v params.Values) (*time.Time, error) {
 			"must be a date (2026-11-20) or a timestamp with an offset (2026-11-20T09:00:00Z; write the + of an offset as %2B)")
 	}
 	return &at, nil
+}
+
+// Now is the value of after for the newest position.
+const Now = "now"
+
+// Changes are the parameters of the changes operation.
+type Changes struct {
+	After    string           // a cursor, Now, or "" for the oldest changes that are kept
+	Position listing.Position // of the cursor
+	Limit    int
+}
+
+// ParseChanges reads a raw query string like Parse.
+func ParseChanges(raw string, maxLimit int) (Changes, error) {
+	v, err := params.Read(raw, "after", "limit")
+	if err != nil {
+		return Changes{}, err
+	}
+	q := Changes{After: v["after"]}
+	if q.After != "" && q.After != Now {
+		var ok bool
+		if q.Position, ok = listing.ParseCursor(q.After); !ok {
+			return Changes{}, problem.Invalid("after", "must be a cursor of an earlier response, or now")
+		}
+	}
+	q.Limit, err = v.Limit(maxLimit)
+	return q, err
+}
+
+// Params returns the canonical form of the parameters.
+func (q Changes) Params() [][2]string {
+	limit := [2]string{"limit", strconv.Itoa(q.Limit)}
+	if q.After == "" {
+		return [][2]string{limit}
+	}
+	return [][2]string{{"after", q.After}, limit}
+}
+
+// letters are the letters whose decomposition is not what people type for them.
+var letters = strings.NewReplacer("ß", "ss", "œ", "oe", "æ", "ae", "ø", "o", "đ", "d", "ð", "d", "ł", "l",
+	"þ", "th", "ħ", "h", "ı", "i", "ς", "σ")
+
+// Words returns the words of text, each in the form in which the search compares words, separated
+// by a space. A word is a sequence of letters and digits. The form has no case, no marks such as
+// accents, and no compatibility forms such as ligatures. The SDKs do the same; change them
+// together.
+func Words(text string) string {
+	b := make([]byte, 0, len(text))
+	for _, r := range letters.Replace(strings.ToLower(decomposed(text))) {
+		switch {
+		case unicode.IsMark(r), unicode.Is(unicode.Cf, r): // Cf has the soft hyphen
+		case unicode.IsLetter(r), unicode.IsNumber(r):
+			b = utf8.AppendRune(b, r)
+		case len(b) > 0 && b[len(b)-1] != ' ':
+			b = append(b, ' ')
+		}
+	}
+	return strings.TrimSuffix(string(b), " ")
+}
+
+func decomposed(text string) string {
+	if strings.IndexFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) < 0 {
+		return text // saves most of the time
+	}
+	return norm.NFKD.String(text)
+}
+
+// Begin reports whether each of the words begins one of the words in text.
+func Begin(words, text string) bool {
+	for w := range strings.FieldsSeq(words) {
+		if !strings.Contains(" "+text, " "+w) {
+			return false
+		}
+	}
+	return true
 }

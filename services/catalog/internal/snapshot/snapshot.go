@@ -25,7 +25,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sort"
 	"sync/atomic"
 	"time"
 
@@ -54,6 +53,58 @@ type Snapshot struct {
 	cutoff  atomic.Int64
 	free    atomic.Pointer[freeSet]
 	filters setCache
+}
+
+// record is a published record: its encoded form, and the properties that filters and the list
+// order use. Times are in Unix nanoseconds.
+type record struct {
+	id   string
+	text []byte // JSON of the api.Opportunity, without the two values that depend on the clock
+
+	statusAt uint32 // offset in text at which to insert verification.status
+	// offset in text at which to insert companyProfile.freshness; 0 if it does not depend on the
+	// clock
+	freshnessAt uint32
+
+	sequence   int64 // of the latest change that consumers can see
+	checked    int64 // time of the latest factual review, or never
+	published  int64 // time of publication
+	freshUntil int64 // of the profile, if freshnessAt > 0
+
+	flags     flags
+	category  uint8 // index in api.Categories
+	facts     facts
+	provinces uint16 // bit i: residents of api.Provinces[i] are eligible, with a source
+	countries []country
+
+	terms uint64 // hash of its terms
+	slot  uint32 // stands for it in the postings of its terms
+}
+
+// country is an ISO 3166-1 alpha-2 code.
+type country [2]byte
+
+// flags are the boolean properties of a record.
+type flags uint8
+
+const (
+	undisputed flags = 1 << iota // verified until api.FreshnessWindow after its latest review, then stale
+	disputed                     // reviewed, and needs a new review
+	open                         // accepts applications
+)
+
+// facts are the values of a record, or the conditions of a filter, in the order of api.BoolFacts: 0
+// is unknown or no condition, 1 is false and 2 is true.
+type facts [len(api.BoolFacts)]uint8
+
+func (f *facts) set(i int, value *bool) {
+	switch {
+	case value == nil:
+	case *value:
+		f[i] = 2
+	default:
+		f[i] = 1
+	}
 }
 
 // change is the new state of one listing. record is nil if the listing is not public or was left
@@ -178,23 +229,6 @@ func compare(a, b *record) int {
 
 // Len returns the number of published records.
 func (s *Snapshot) Len() int { return len(s.order) }
-
-// At returns a view of the snapshot as of now.
-func (s *Snapshot) At(now time.Time) View {
-	v := View{s: s, at: now, now: unixNanos(now), stale: unixNanos(now.Add(-api.FreshnessWindow))}
-	// Try the cutoff of the previous request: it rarely changes.
-	v.cutoff = int(s.cutoff.Load())
-	if !s.isCutoff(v.cutoff, v.stale) {
-		v.cutoff = sort.Search(len(s.checked), func(i int) bool { return s.checked[i] < v.stale })
-		s.cutoff.Store(int64(v.cutoff))
-	}
-	v.expired = sort.Search(len(s.profiles), func(i int) bool { return s.profiles[i] > v.now })
-	return v
-}
-
-func (s *Snapshot) isCutoff(i int, stale int64) bool {
-	return i <= len(s.checked) && (i == 0 || s.checked[i-1] >= stale) && (i == len(s.checked) || s.checked[i] < stale)
-}
 
 // never is the review time of a record without a factual review. It is older than every other.
 const never = math.MinInt64

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"sort"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/catalog/internal/query"
 )
 
@@ -21,6 +23,43 @@ type View struct {
 
 	cutoff  int // undisputed records before this position are verified, the others stale
 	expired int // number of profiles that are no longer fresh
+}
+
+// MaxAge is the maximum time since the last successful poll of the source, after which View returns
+// an error.
+const MaxAge = 5 * time.Minute
+
+// View returns the catalog now. It returns problem.Unavailable before the first load, and if no
+// poll of the source succeeded within MaxAge: the data would be too old to serve.
+func (l *Live) View() (View, error) {
+	s, now := l.current.Load(), l.now()
+	if s == nil {
+		loading := problem.Unavailable(errNotLoaded)
+		loading.Reported = true // by the readiness probe, until the service has started
+		return View{}, loading
+	}
+	if age := now.Sub(*l.lastPoll.Load()); age > MaxAge { // by the monotonic clock, which UTC would remove
+		return View{}, problem.Unavailable(fmt.Errorf("snapshot too old: no response from the database for %s",
+			age.Round(time.Second)))
+	}
+	return s.At(now.UTC()), nil
+}
+
+// At returns a view of the snapshot as of now.
+func (s *Snapshot) At(now time.Time) View {
+	v := View{s: s, at: now, now: unixNanos(now), stale: unixNanos(now.Add(-api.FreshnessWindow))}
+	// Try the cutoff of the previous request: it rarely changes.
+	v.cutoff = int(s.cutoff.Load())
+	if !s.isCutoff(v.cutoff, v.stale) {
+		v.cutoff = sort.Search(len(s.checked), func(i int) bool { return s.checked[i] < v.stale })
+		s.cutoff.Store(int64(v.cutoff))
+	}
+	v.expired = sort.Search(len(s.profiles), func(i int) bool { return s.profiles[i] > v.now })
+	return v
+}
+
+func (s *Snapshot) isCutoff(i int, stale int64) bool {
+	return i <= len(s.checked) && (i == 0 || s.checked[i-1] >= stale) && (i == len(s.checked) || s.checked[i] < stale)
 }
 
 // Now returns the time of the view.
@@ -38,7 +77,6 @@ func (v View) Version() string {
 // FreeSetSize is the maximum number of records that the free tier sees.
 const FreeSetSize = 10
 
-// freeSet is the free set for a cutoff.
 type freeSet struct {
 	cutoff    int
 	positions []uint32 // ascending, so in list order

@@ -38,38 +38,27 @@ func open(t testing.TB, url string) (*store.Store, *database.DB) {
 // at is the time of the store's clock.
 var at = time.Date(2026, 11, 20, 10, 0, 0, 123456000, time.UTC)
 
-func onEachDatabase(t *testing.T, test func(t *testing.T, s *store.Store, db *database.DB)) {
-	schema.OnBothDatabases(t, func(t *testing.T, url string) {
-		s, db := open(t, url)
-		test(t, s, db)
-	})
-}
-
 func TestEveryChangeIsRecorded(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *store.Store, db *database.DB) {
-		must := func(report api.ImportReport, err error) {
-			t.Helper()
-			require.NoError(t, err)
-			require.True(t, report.Applied)
-		}
-		file := apitest.Lines("a", "b")
+	readerOnEach(t, func(r reader) {
+		applied := func(report api.ImportReport, err error) { require.True(r.t, r.report(report, err).Applied) }
+		ctx, file := r.t.Context(), apitest.Lines("a", "b")
 		file[1].Visibility = listingfile.Published
-		must(s.Import(t.Context(), "ann", apitest.File(file), false))
-		must(s.Import(t.Context(), "ann", apitest.File(file), false))
+		applied(r.Import(ctx, "ann", apitest.File(file), false))
+		applied(r.Import(ctx, "ann", apitest.File(file), false))
 		file[0].Company.Name, file[0].Summary, file[0].Visibility = "B", "t", listingfile.Published
-		must(s.Import(t.Context(), "bob", apitest.File(file), false))
-		must(s.Withdraw(t.Context(), "cy", []string{"a"}, ""))
-		must(s.Withdraw(t.Context(), "cy", []string{"a"}, ""))
-		must(s.Publish(t.Context(), "dee", []string{"a", "b"}, false))
-		must(s.Import(t.Context(), "eve", apitest.File(apitest.Lines("c")), false))
-		must(s.PublishAll(t.Context(), "fay", false))
+		applied(r.Import(ctx, "bob", apitest.File(file), false))
+		applied(r.Withdraw(ctx, "cy", []string{"a"}, ""))
+		applied(r.Withdraw(ctx, "cy", []string{"a"}, ""))
+		applied(r.Publish(ctx, "dee", []string{"a", "b"}, false))
+		applied(r.Import(ctx, "eve", apitest.File(apitest.Lines("c")), false))
+		applied(r.PublishAll(ctx, "fay", false))
 
 		var changes []struct {
 			Actor, What, ListingID, Fields string
 			Material                       bool
 			At                             int64
 		}
-		require.NoError(t, db.Raw("SELECT * FROM listing_changes ORDER BY id").Scan(&changes).Error)
+		require.NoError(r.t, r.db.Raw("SELECT * FROM listing_changes ORDER BY id").Scan(&changes).Error)
 		var got []string
 		for _, c := range changes {
 			material := ""
@@ -78,9 +67,9 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 			}
 			got = append(got, strings.TrimSpace(strings.Join([]string{c.Actor, c.What, c.ListingID,
 				c.Fields + material}, " ")))
-			require.Equal(t, at, database.FromMicros(c.At))
+			require.Equal(r.t, at, database.FromMicros(c.At))
 		}
-		require.Equal(t, []string{
+		require.Equal(r.t, []string{
 			"ann imported a", "ann imported b", "ann published b",
 			"bob updated a company,summary,publishedAt,visibility!", "bob published a",
 			"cy withdrawn a visibility", "dee published a visibility",
@@ -95,22 +84,21 @@ func TestListingChangesAreAppendOnly(t *testing.T) {
 		"INSERT OR REPLACE INTO listing_changes SELECT * FROM listing_changes", "TRUNCATE listing_changes",
 		"SET session_replication_role = replica; DELETE FROM listing_changes",
 	}
-	onEachDatabase(t, func(t *testing.T, s *store.Store, db *database.DB) {
-		_, err := s.Import(t.Context(), "ann", apitest.File(apitest.Lines("a")), false)
-		require.NoError(t, err)
+	readerOnEach(t, func(r reader) {
+		r.importLines(apitest.Lines("a")...)
 		for _, statement := range statements {
-			require.Error(t, db.Exec(statement).Error, statement)
+			require.Error(r.t, r.db.Exec(statement).Error, statement)
 		}
-		if db.Dialect == database.SQLite { // also on a connection without recursive_triggers
+		if r.db.Dialect == database.SQLite { // also on a connection without recursive_triggers
 			var file string
-			require.NoError(t, db.Raw("SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&file).Error)
-			_, err := storetest.Plain(t, file).ExecContext(t.Context(),
+			require.NoError(r.t, r.db.Raw("SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&file).Error)
+			_, err := storetest.Plain(r.t, file).ExecContext(r.t.Context(),
 				"REPLACE INTO listing_changes SELECT * FROM listing_changes")
-			require.ErrorContains(t, err, "append-only")
+			require.ErrorContains(r.t, err, "append-only")
 		}
 		var n int64
-		require.NoError(t, db.Table("listing_changes").Where("actor = 'ann'").Count(&n).Error)
-		require.Equal(t, int64(1), n)
+		require.NoError(r.t, r.db.Table("listing_changes").Where("actor = 'ann'").Count(&n).Error)
+		require.Equal(r.t, int64(1), n)
 	})
 	t.Run("serving role", func(t *testing.T) {
 		url := storetest.Postgres(t)
@@ -185,7 +173,7 @@ func TestOnlyChangesRaiseTheSequence(t *testing.T) {
 // TestSequenceOrderIsCommitOrder checks that a reader never sees a sequence below one that it has
 // already seen, even with concurrent writers.
 func TestSequenceOrderIsCommitOrder(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
+	readerOnEach(t, func(r reader) {
 		const writers, each = 4, 15
 		var all sync.WaitGroup
 		for w := range writers {
@@ -193,8 +181,8 @@ func TestSequenceOrderIsCommitOrder(t *testing.T) {
 				for i := range each {
 					file := apitest.Lines(string(rune('a'+w)), "shared")
 					file[0].Summary, file[1].Summary = strings.Repeat("x", i+1), strings.Repeat("y", w*each+i+1)
-					if _, err := s.Import(context.Background(), "ann", apitest.File(file), false); err != nil {
-						t.Error(err)
+					if _, err := r.Import(context.Background(), "ann", apitest.File(file), false); err != nil {
+						r.t.Error(err)
 					}
 				}
 			})
@@ -208,17 +196,17 @@ func TestSequenceOrderIsCommitOrder(t *testing.T) {
 				ended = true // read once more
 			default:
 			}
-			for id, r := range changes(t, s, last) {
-				seen[id] = r.Sequence
+			for id, row := range changes(r.t, r.Store, last) {
+				seen[id] = row.Sequence
 			}
 			for _, n := range seen {
 				last = max(last, n)
 			}
 		}
-		for id, r := range changes(t, s, 0) {
-			require.Equal(t, r.Sequence, seen[id], "the reader missed a change of %s", id)
+		for id, row := range changes(r.t, r.Store, 0) {
+			require.Equal(r.t, row.Sequence, seen[id], "the reader missed a change of %s", id)
 		}
-		require.Len(t, seen, writers+1)
+		require.Len(r.t, seen, writers+1)
 	})
 }
 
@@ -242,7 +230,7 @@ func TestInvalidIDsAreRejectedLikeUnknownIDs(t *testing.T) {
 }
 
 func TestHangingChangeTimesOut(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *store.Store, db *database.DB) {
+	readerOnEach(t, func(r reader) {
 		var statements, bounded int
 		count := func(tx *gorm.DB) {
 			statements++
@@ -250,24 +238,47 @@ func TestHangingChangeTimesOut(t *testing.T) {
 				bounded++
 			}
 		}
-		callbacks := db.Callback()
-		require.NoError(t, callbacks.Row().Before("*").Register("count", count))
-		require.NoError(t, callbacks.Query().Before("*").Register("count", count))
-		require.NoError(t, callbacks.Create().Before("*").Register("count", count))
-		_, err := s.Import(t.Context(), "ann", apitest.File(apitest.Lines("a")), false)
-		require.NoError(t, err)
-		require.NotZero(t, statements)
-		require.Equal(t, statements, bounded, "every statement of a change must have a deadline")
+		callbacks := r.db.Callback()
+		require.NoError(r.t, callbacks.Row().Before("*").Register("count", count))
+		require.NoError(r.t, callbacks.Query().Before("*").Register("count", count))
+		require.NoError(r.t, callbacks.Create().Before("*").Register("count", count))
+		r.importLines(apitest.Lines("a")...)
+		require.NotZero(r.t, statements)
+		require.Equal(r.t, statements, bounded, "every statement of a change must have a deadline")
 
-		pool, err := db.DB.DB()
-		require.NoError(t, err)
-		require.NoError(t, db.Callback().Raw().After("*").Register("hang", func(tx *gorm.DB) { // at the last statement
+		pool, err := r.db.DB.DB()
+		require.NoError(r.t, err)
+		require.NoError(r.t, r.db.Callback().Raw().After("*").Register("hang", func(tx *gorm.DB) { // at the last statement
 			<-tx.Statement.Context.Done()
-			storetest.Eventually(t, "the transaction is ended", func() bool { return pool.Stats().InUse == 0 })
+			storetest.Eventually(r.t, "the transaction is ended", func() bool { return pool.Stats().InUse == 0 })
 		}))
-		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		short, cancel := context.WithTimeout(r.t.Context(), 100*time.Millisecond)
 		defer cancel()
-		_, err = s.Import(short, "ann", apitest.File(apitest.Lines("b")), false)
-		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
+		_, err = r.Import(short, "ann", apitest.File(apitest.Lines("b")), false)
+		require.Equal(r.t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
+	})
+}
+
+func TestDetailIncludesCurationAndChanges(t *testing.T) {
+	readerOnEach(t, func(r reader) {
+		file := apitest.Lines("a")
+		file[0].Curation = &api.Curation{Contact: "jo@example.com", Notes: "<n>"}
+		r.importLines(file...)
+		r.report(r.Publish(r.t.Context(), "bob", []string{"a"}, false))
+		detail, err := r.Detail(r.t.Context(), "a")
+		require.NoError(r.t, err)
+		require.Contains(r.t, string(detail.Listing),
+			`"visibility":"published","curation":{"contact":"jo@example.com","notes":"<n>"}}`)
+		require.Equal(r.t, "a", detail.Record.ID)
+		require.Equal(r.t, api.Unverified, detail.Record.Verification.Status)
+		require.Equal(r.t, at, detail.CreatedAt)
+		require.Equal(r.t, []api.ListingAct{
+			{At: at, Actor: "bob", Action: "published", Fields: []string{"visibility", "publishedAt"}},
+			{At: at, Actor: "ann", Action: "imported", Fields: []string{}},
+		}, detail.Changes)
+		for _, id := range []string{"b", "\x00", "A"} {
+			_, err = r.Detail(r.t.Context(), id)
+			require.Equal(r.t, problem.NotFound, problem.Of(err).Code, id)
+		}
 	})
 }

@@ -43,23 +43,15 @@ func TestShareOfReviewsThatAreDrawn(t *testing.T) {
 	}
 }
 
-func TestDifferencesNameFactsAndOutcome(t *testing.T) {
-	yes, a, b := true, api.UnknownFacts(), api.UnknownFacts()
-	b.Remote, b.Languages = &yes, []string{"English"}
-	first := api.VerificationEvent{Outcome: api.OutcomeVerified, Facts: &a}
-	for _, c := range []struct {
-		second api.VerificationEvent
-		want   []string
-	}{
-		{first, []string{}},
-		{api.VerificationEvent{Outcome: api.OutcomeVerified, Facts: &b}, []string{"remote", "languages"}},
-		{api.VerificationEvent{Outcome: api.OutcomeClosed}, []string{"outcome"}},
-		{api.VerificationEvent{Outcome: api.OutcomeClosed, Facts: &b}, []string{"outcome", "remote", "languages"}},
-	} {
-		differs, texts := event.Differences(first, c.second, api.FactNames, nil)
-		require.Equal(t, c.want, differs)
-		require.Empty(t, texts)
-	}
+func TestDifferencesNameTheOutcomeFirst(t *testing.T) {
+	first := opinion(func(*api.Facts) {})
+	second := opinion(func(f *api.Facts) { f.Pay, f.Remote = nil, new(true) })
+	second.Outcome = api.OutcomeClosed
+	differs, _ := event.Differences(first, second, api.FactNames, nil)
+	require.Equal(t, []string{"outcome", "remote", "pay"}, differs)
+	second.Facts = nil
+	differs, _ = event.Differences(first, second, api.FactNames, nil)
+	require.Equal(t, []string{"outcome"}, differs)
 }
 
 // opinion is a verified review with texts in every fact that can have any.

@@ -91,7 +91,20 @@ func TestSourcesFollowReviews(t *testing.T) {
 }
 
 func TestSummaryOfEvents(t *testing.T) {
-	yes, no, remote := facts(true), facts(false), []string{"remote"}
+	yes, no := facts(true), facts(false)
+	reviewed := api.Summary{Slug: "a", HistoryCount: 1, ReviewCount: 1, FirstCheckedAt: new(at(0)),
+		LastCheckedAt: new(at(0)), LastOutcome: api.OutcomeVerified, FreshUntil: new(at(14 * 24)), Facts: yes,
+		Unquoted: []string{"remote"}, Sources: used(0)}
+	twice := reviewed
+	twice.HistoryCount, twice.ReviewCount = 2, 2
+	doubted := func(s api.Summary, hours float64) api.Summary {
+		s.LastCheckedAt, s.LastOutcome = new(at(hours)), api.OutcomeNeedsReview
+		s.Doubt = &api.Doubt{CheckType: api.FactualReview, Outcome: api.OutcomeNeedsReview, CheckedAt: at(hours)}
+		return s
+	}
+	late, tied := twice, doubted(twice, 0)
+	late.ChangeCount, late.LastCheckedAt, late.FreshUntil, late.Sources = 1, new(at(48)), new(at(16*24)), used(48)
+	tied.ChangeCount, tied.Facts = 1, no
 	for _, c := range []struct {
 		name   string
 		events []api.RecordedEvent
@@ -101,31 +114,14 @@ func TestSummaryOfEvents(t *testing.T) {
 		{"a link check alone", []api.RecordedEvent{link(0, api.OutcomeClosed)},
 			api.Summary{Slug: "a", HistoryCount: 1,
 				ApplicationLink: &api.ApplicationLink{Outcome: api.OutcomeClosed, CheckedAt: at(0)}}},
-		{"a review", []api.RecordedEvent{review(0, api.OutcomeVerified, yes)},
-			api.Summary{Slug: "a", HistoryCount: 1, ReviewCount: 1, FirstCheckedAt: new(at(0)),
-				LastCheckedAt: new(at(0)),
-				LastOutcome:   api.OutcomeVerified, FreshUntil: new(at(14 * 24)), Facts: yes, Unquoted: remote,
-				Sources: used(0)}},
+		{"a review", []api.RecordedEvent{review(0, api.OutcomeVerified, yes)}, reviewed},
 		{"a later doubt keeps the freshness of an earlier success",
 			[]api.RecordedEvent{review(0, api.OutcomeVerified, yes), review(48, api.OutcomeNeedsReview, nil)},
-			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, FirstCheckedAt: new(at(0)),
-				LastCheckedAt: new(at(48)),
-				LastOutcome:   api.OutcomeNeedsReview, FreshUntil: new(at(14 * 24)), Facts: yes, Unquoted: remote,
-				Sources: used(0),
-				Doubt:   &api.Doubt{CheckType: api.FactualReview, Outcome: api.OutcomeNeedsReview, CheckedAt: at(48)}}},
+			doubted(twice, 48)},
 		{"an older review that arrives late",
-			[]api.RecordedEvent{review(48, api.OutcomeVerified, yes), review(0, api.OutcomeClosed, no)},
-			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, ChangeCount: 1, FirstCheckedAt: new(at(0)),
-				LastCheckedAt: new(at(48)),
-				LastOutcome:   api.OutcomeVerified, FreshUntil: new(at(16 * 24)), Facts: yes, Unquoted: remote,
-				Sources: used(48)}},
+			[]api.RecordedEvent{review(48, api.OutcomeVerified, yes), review(0, api.OutcomeClosed, no)}, late},
 		{"at the same time the doubt counts",
-			[]api.RecordedEvent{review(0, api.OutcomeNeedsReview, no), review(0, api.OutcomeVerified, yes)},
-			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, ChangeCount: 1, FirstCheckedAt: new(at(0)),
-				LastCheckedAt: new(at(0)),
-				LastOutcome:   api.OutcomeNeedsReview, FreshUntil: new(at(14 * 24)), Facts: no, Unquoted: remote,
-				Sources: used(0),
-				Doubt:   &api.Doubt{CheckType: api.FactualReview, Outcome: api.OutcomeNeedsReview, CheckedAt: at(0)}}},
+			[]api.RecordedEvent{review(0, api.OutcomeNeedsReview, no), review(0, api.OutcomeVerified, yes)}, tied},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.Empty(t, cmp.Diff(c.want, event.StateOf("a", c.events).Summary))
@@ -235,29 +231,19 @@ func TestChangeCount(t *testing.T) {
 	}
 }
 
-func TestRecordBecomesStaleAfterFourteenDays(t *testing.T) {
-	s := event.StateOf("a", []api.RecordedEvent{verified(0), link(13*24, api.OutcomeReachable)})
-	end := at(14 * 24)
-	require.Equal(t, &end, s.FreshUntil)
-	require.Equal(t, api.Verified, s.StatusAt(nil, end))
-	require.Equal(t, api.Stale, s.StatusAt(nil, end.Add(time.Microsecond)))
-}
-
 // Events recorded before evidence was required are never changed, but they no longer count as
 // verified.
 func TestVerifiedReviewWithoutEvidenceCountsAsNeedsReview(t *testing.T) {
-	unknown := api.UnknownFacts()
-	unsourced := apitest.Verified("a", at(24))
-	unsourced.SourceURLs, unsourced.ID = []string{}, "thin"
-	for name, thin := range map[string]api.VerificationEvent{
-		"no source": unsourced,
-		"no facts": {ID: "thin", Slug: "a", CheckedAt: at(24), CheckType: api.FactualReview,
-			Outcome: api.OutcomeVerified, SourceURLs: []string{apitest.Source}},
-		"empty facts": {ID: "thin", Slug: "a", CheckedAt: at(24), CheckType: api.FactualReview,
-			Outcome: api.OutcomeVerified, SourceURLs: []string{apitest.Source}, Facts: &unknown},
+	for name, change := range map[string]func(*api.VerificationEvent){
+		"no source":   func(e *api.VerificationEvent) { e.SourceURLs = []string{} },
+		"no facts":    func(e *api.VerificationEvent) { e.Facts = nil },
+		"empty facts": func(e *api.VerificationEvent) { e.Facts = new(api.UnknownFacts()) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := event.StateOf("a", []api.RecordedEvent{verified(0), recorded(thin)})
+			thin := verified(24)
+			thin.ID = "thin"
+			change(&thin.VerificationEvent)
+			s := event.StateOf("a", []api.RecordedEvent{verified(0), thin})
 			require.Equal(t, api.NeedsReview, s.StatusAt(nil, at(25)))
 			require.Equal(t, new(at(24)), s.LastCheckedAt, "the thin review is the latest review")
 			require.Equal(t, 2, s.ReviewCount)
@@ -265,12 +251,11 @@ func TestVerifiedReviewWithoutEvidenceCountsAsNeedsReview(t *testing.T) {
 			require.Equal(t, facts(true), s.Facts, "missing facts must not erase known facts")
 			require.Zero(t, s.ChangeCount)
 			require.Equal(t, &api.Doubt{EventID: "thin", CheckType: api.FactualReview, Outcome: api.OutcomeNeedsReview,
-				CheckedAt: at(24),
-				Note:      "recorded as verified without a source or without facts"}, s.Doubt)
+				CheckedAt: at(24), Note: "recorded as verified without a source or without facts"}, s.Doubt)
 
-			s = event.StateOf("a", []api.RecordedEvent{verified(24), recorded(thin)})
+			s = event.StateOf("a", []api.RecordedEvent{verified(24), thin})
 			require.Equal(t, api.NeedsReview, s.StatusAt(nil, at(25)), "at the same time the doubt counts")
-			s = event.StateOf("a", []api.RecordedEvent{recorded(thin), verified(48)})
+			s = event.StateOf("a", []api.RecordedEvent{thin, verified(48)})
 			require.Equal(t, api.Verified, s.StatusAt(nil, at(49)))
 		})
 	}
@@ -337,44 +322,24 @@ func TestUndoneReviewsHaveNoEffect(t *testing.T) {
 	})
 }
 
+// TestUndo has the ids of reviews, some of which undo another one, and those that are in effect.
 func TestUndo(t *testing.T) {
-	named := func(id string, e api.RecordedEvent) api.RecordedEvent {
-		e.ID = id
-		return e
-	}
-	undo := func(id, of string, hours float64) api.RecordedEvent {
-		e := named(id, review(hours, api.OutcomeNeedsReview, nil))
-		e.Evidence = &api.Evidence{Undoes: of}
-		return e
-	}
-	first, second := named("first", review(0, api.OutcomeVerified, facts(true))),
-		named("second", review(2, api.OutcomeClosed, nil))
-	second.Evidence = &api.Evidence{Gone: []string{apitest.Source}}
-	for _, c := range []struct {
-		name   string
-		events []api.RecordedEvent
-		status api.VerificationStatus
-		latest string
-	}{
-		{"the latest review", []api.RecordedEvent{first, second, undo("u", "second", 3)}, api.Verified, "first"},
-		{"an undo of an undo", []api.RecordedEvent{first, second, undo("u", "second", 3), undo("v", "u", 4),
-			undo("w", "v", 5)}, api.Verified, "first"},
-		{"one of two undos", []api.RecordedEvent{first, second, undo("u", "second", 3), undo("v", "second", 4),
-			undo("w", "v", 5)}, api.Verified, "first"},
-		{"an unknown event", []api.RecordedEvent{first, undo("u", "other", 3)}, api.Verified, "first"},
+	for reviews, want := range map[string]string{
+		"a b c>b": "a", "a b c>b d>c": "a b", "a b c>b d>c e>d": "a", "a b c>b d>b e>d": "a", "a b>unknown": "a",
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := event.StateOf("a", c.events)
-			require.Equal(t, c.status, s.StatusAt(nil, at(6)))
-			require.Equal(t, c.latest, s.LatestReview)
-			require.Equal(t, len(c.events), s.HistoryCount, "the history keeps both")
-			if c.latest == "first" {
-				require.Equal(t, facts(true), s.Facts)
-				require.Equal(t, used(0), s.Sources)
-				require.Empty(t, s.Gone)
-				require.Zero(t, s.ChangeCount)
-			}
-		})
+		var events []api.RecordedEvent
+		for word := range strings.FieldsSeq(reviews) {
+			e := verified(0)
+			var undone string
+			e.ID, undone, _ = strings.Cut(word, ">")
+			e.Evidence = &api.Evidence{Undoes: undone}
+			events = append(events, e)
+		}
+		var got []string
+		for _, e := range event.InEffect(events) {
+			got = append(got, e.ID)
+		}
+		require.Equal(t, want, strings.Join(got, " "), reviews)
 	}
 }
 

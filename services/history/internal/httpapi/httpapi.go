@@ -1,5 +1,10 @@
-// Package httpapi is the HTTP API of the history service. Consumers read histories through the
-// gateway, the catalog pulls summaries, and curators append events.
+// Package httpapi is the HTTP API of the history service. API.Routes has the table of all routes,
+// and package peer the rules about their callers.
+//
+// Consumers read histories and the log through the gateway. The catalog pulls summaries, sends the
+// reviews of the desk and reads the part of a review sheet that the history has. Operators append
+// files of events and ask what was known at a time. Reads for people go through API.Query, which
+// bounds them during an outage of the database.
 package httpapi
 
 import (
@@ -14,6 +19,7 @@ import (
 	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/store"
@@ -78,12 +84,17 @@ func (a API) Routes(engine *gin.Engine, errors problem.Writer, ready http.Handle
 	route("GET HEAD", checkpoint.LogPath+"/generations/:generation/tile/*path", a.logTile)
 	route("GET HEAD", checkpoint.LogPath+"/proof/:id", a.logProof, "size")
 	route("GET HEAD", "/api/v1/opportunities/:id/history", a.history, "page", "limit")
-	route("GET", FeedPath, a.summaries)
+	route("GET", FeedPath, func(c call) (any, error) { // waits for changes
+		return a.Summaries.Serve(c.Request, server.Draining(c.Request))
+	})
 	route("GET", "/internal/v1/records/:id", a.record, "without")
 	route("GET", "/internal/v1/records/:id/latest", a.latest)
-	route("GET", "/internal/v1/unpublished-listings", a.unpublished)
+	route("GET", "/internal/v1/unpublished-listings", func(c call) (any, error) { // for a catalog that was set back
+		ids, err := a.Store.Unpublished(c.ctx)
+		return api.UnpublishedListings{Listings: ids}, err
+	})
 	route("GET", "/internal/v1/reviews/done", a.reviewsDone, "since")
-	route("GET", "/internal/v1/readings", a.readings)
+	route("GET", "/internal/v1/readings", func(c call) (any, error) { return a.Store.ReadingMarks(c.ctx) })
 	route("GET", "/operator/v1/records/:id/pages", a.pages, none...)
 	route("POST", "/operator/v1/records/:id/read", a.readPages)
 	route("GET", "/operator/v1/reviews/second-opinions", a.opinionRequests, none...)

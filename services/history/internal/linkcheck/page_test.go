@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/services/history/internal/pagetext"
 )
 
 // html returns a handler that sends a page.
@@ -183,18 +182,4 @@ func TestBodyThatStopsIsNotRead(t *testing.T) {
 	require.Equal(t, reachable, got.outcome, "the link works")
 	require.Nil(t, got.page)
 	require.Equal(t, "The page was not read: its content is incomplete or encoded in an unknown way.", got.unread)
-}
-
-func TestPageIsDueOnceADay(t *testing.T) {
-	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	last, reads := int64(0), 0
-	for at := now; at.Before(now.Add(10 * day)); at = at.Add(time.Hour) {
-		if isDue(lastDue("https://maple.works/faq", at), last, last, at) {
-			last = at.UnixMicro()
-			reads++
-		}
-		require.NotZero(t, last, "a new page is due at once")
-	}
-	require.InDelta(t, 10, reads, 1)
-	require.Equal(t, 4<<20, pagetext.MaxBody)
 }

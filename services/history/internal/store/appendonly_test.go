@@ -77,11 +77,7 @@ func TestPostgresRejectsEveryChangeOfAnEventByOwner(t *testing.T) {
 }
 
 func TestPostgresServingRoleCanOnlyReadAndAppend(t *testing.T) {
-	owner := storetest.Postgres(t)
-	role, asRole := storetest.Role(t, owner)
-	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: owner, MaxConnections: 2, ServingRole: role},
-		silent(t), store.Migrations))
-	s := open(t, asRole)
+	s := serving(t)
 	s.add(t, review("a", 1, ""), review("a", 2, ""))
 	s.add(t, link("a", 3, api.OutcomeReachable))
 	s.rejects(t, "permission denied", append(changes, upsert, "TRUNCATE verification_events",
@@ -123,11 +119,7 @@ func TestLogIsAppendOnly(t *testing.T) {
 		}
 		require.True(t, s.verify(t).Fits)
 	})
-	owner := storetest.Postgres(t)
-	role, asRole := storetest.Role(t, owner)
-	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: owner, MaxConnections: 2, ServingRole: role},
-		silent(t), store.Migrations))
-	s := open(t, asRole)
+	s := serving(t)
 	filled(t, s) // the serving role must be able to sign and verify
 	for _, statement := range append(rejected, "TRUNCATE log_checkpoints CASCADE") {
 		require.ErrorContains(t, s.db.WithContext(t.Context()).Exec(statement).Error, "permission denied", statement)

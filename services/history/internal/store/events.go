@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -50,7 +51,6 @@ type proposed struct {
 	evidence    api.Evidence
 }
 
-// propose returns the record of a line by actor at now.
 func propose(l eventfile.Line, actor string, now time.Time) (proposed, error) {
 	r, err := event.New(l.Event)
 	if err != nil {
@@ -60,10 +60,20 @@ func propose(l eventfile.Line, actor string, now time.Time) (proposed, error) {
 	return proposed{Record: r, LastEventID: l.LastEventID, evidence: l.Evidence}, nil
 }
 
+// UnseenError is the error of an append by an author who has not seen the newest events of a
+// listing.
+type UnseenError struct {
+	Events []event.Record // the unseen events, oldest first
+}
+
+func (e *UnseenError) Error() string {
+	return fmt.Sprintf("%d events were recorded since the listing was looked at", len(e.Events))
+}
+
 // Append records the events of lines at now and updates the summaries, in one transaction, while
 // the lines arrive. An event with a later check is recorded at the time of the check. Append skips
 // and counts duplicates, which are events with the content of a recorded event, so a file may be
-// appended again. It returns an event.UnseenError if a listing has events after a line's
+// appended again. It returns an UnseenError if a listing has events after a line's
 // LastEventID. An error of lines undoes the append and is returned unchanged.
 func (s *Store) Append(ctx context.Context, actor string, now time.Time, lines Lines) (appended, duplicates int,
 	err error) {
@@ -90,7 +100,7 @@ func (s *Store) Append(ctx context.Context, actor string, now time.Time, lines L
 			err = flush()
 		}
 		if err == nil && len(unseen) > 0 {
-			err = &event.UnseenError{Events: unseen}
+			err = &UnseenError{Events: unseen}
 		}
 		return next, err
 	})
@@ -101,74 +111,60 @@ func (s *Store) Append(ctx context.Context, actor string, now time.Time, lines L
 	return appended, duplicates, nil
 }
 
-// grouped returns the slugs of records, in the order of their first records, and the records of
-// each.
-func grouped(records []proposed) (slugs []string, bySlug map[string][]proposed) {
-	bySlug = map[string][]proposed{}
-	for _, r := range records {
-		if bySlug[r.Slug] == nil {
-			slugs = append(slugs, r.Slug)
-		}
-		bySlug[r.Slug] = append(bySlug[r.Slug], r)
-	}
-	return slugs, bySlug
+// Proposal is a review to record.
+type Proposal struct {
+	api.ReviewAppend
+
+	Line eventfile.Line // the review, checked
+	Sent string         // the review as sent; JSON
 }
 
-// appendTo appends the proposed records with sequences from next: those of a listing in their
-// order, and the listings in that of their first records. It updates their summaries and draws
-// second opinions. It returns the appended events, the number of duplicates, and the unseen events
-// of the listings that it therefore skipped.
-func appendTo(tx *gorm.DB, records []proposed, next int64,
-) (fresh []event.Record, duplicates int, unseen []event.Record, err error) {
-	if err := addCaptures(tx, records); err != nil {
-		return nil, 0, nil, err
+// Reviewed is the result of recording a review.
+type Reviewed struct {
+	Record    event.Record // as recorded, now or before
+	Duplicate bool         // a review with this content was recorded before
+	Differs   []string     // in what a second opinion differs, see Differences
+}
+
+// Review records one review like Append. It also returns the recorded event with that content. A
+// second opinion that differs from the first review is recorded as a disagreement; one that agrees
+// records no event, because its author looked at some facts only, and returns the first review as a
+// duplicate. It returns ErrNoOpinion if none was requested, and an TextsError if
+// its author has to compare texts.
+func (s *Store) Review(ctx context.Context, now time.Time, p Proposal) (done Reviewed, err error) {
+	record := appendReview
+	if p.SecondOpinionOf != "" {
+		record = secondOpinion
 	}
-	slugs, bySlug := grouped(records)
-	histories, err := load(tx, allColumns, len(slugs), slugs)
+	err = s.exclusively(ctx, appendTimeout, func(tx *gorm.DB, next int64) (int64, error) {
+		done, err = record(tx, now, p, next)
+		if err == nil && !done.Duplicate {
+			next++
+		}
+		return next, err
+	})
+	if err == nil && !done.Duplicate {
+		s.appended.Add(1)
+	}
+	return done, err
+}
+
+// appendReview appends the review with the sequence next, unless it is a duplicate.
+func appendReview(tx *gorm.DB, now time.Time, p Proposal, next int64) (done Reviewed, err error) {
+	r, err := propose(p.Line, p.Actor, now)
 	if err != nil {
-		return nil, 0, nil, err
+		return done, err
 	}
-	var summaries []summaryRow
-	for _, slug := range slugs {
-		history, added, err := extend(histories[slug], bySlug[slug], next+int64(len(fresh)))
-		if missed := new(event.UnseenError); errors.As(err, &missed) {
-			unseen = append(unseen, missed.Events...)
-			continue
-		}
-		if err != nil {
-			return nil, 0, nil, err
-		}
-		duplicates += len(bySlug[slug]) - added
-		if added == 0 {
-			continue
-		}
-		fresh = append(fresh, history[len(history)-added:]...)
-		row, err := summarize(slug, history)
-		if err != nil {
-			return nil, 0, nil, err
-		}
-		summaries = append(summaries, row)
+	r.evidence.Undoes, r.evidence.Opened = p.Undoes, p.Opened
+	_, duplicates, unseen, err := appendTo(tx, []proposed{r}, next)
+	if err == nil && len(unseen) > 0 {
+		err = &UnseenError{Events: unseen}
 	}
-	return fresh, duplicates, unseen, errors.Join(database.Insert(tx, fresh, ""), database.Insert(tx, summaries, "slug"),
-		followReviews(tx, fresh))
-}
-
-// followReviews deletes the marks of the listings with a review among the appended events, which
-// may have other quotes, and draws some of the reviews for second opinions.
-func followReviews(tx *gorm.DB, appended []event.Record) error {
-	var slugs []string
-	for _, row := range appended {
-		if row.CheckType == api.FactualReview {
-			slugs = append(slugs, row.Slug)
-		}
+	if err != nil {
+		return done, err
 	}
-	if len(slugs) == 0 {
-		return nil
-	}
-	if err := tx.Where("slug IN ?", slugs).Delete(&markRow{}).Error; err != nil {
-		return err
-	}
-	return drawOpinions(tx, slugs, appended)
+	done.Duplicate = duplicates > 0
+	return done, tx.Where("slug = ? AND content_hash = ?", r.Slug, r.ContentHash).Take(&done.Record).Error
 }
 
 // exclusively runs work, within a time limit, in a transaction during which no replica appends.
@@ -205,24 +201,61 @@ func (s *Store) exclusively(ctx context.Context, limit time.Duration,
 	return database.Outage(err)
 }
 
-// load returns the histories of slugs, which have about n events, with the columns that columns
-// names.
-func load(tx *gorm.DB, columns string, n int, slugs []string) (map[string][]event.Record, error) {
-	records, err := findRecords(tx, columns, n, "slug IN ? ORDER BY slug, sequence", slugs)
-	histories := make(map[string][]event.Record, len(slugs))
-	for from, to := 0, 0; from < len(records); from = to {
-		slug := records[from].Slug
-		for to < len(records) && records[to].Slug == slug {
-			to++
-		}
-		histories[slug] = records[from:to:to]
+// appendTo appends the proposed records with sequences from next: those of a listing in their
+// order, and the listings in that of their first records. It updates their summaries and draws
+// second opinions. It returns the appended events, the number of duplicates, and the unseen events
+// of the listings that it therefore skipped.
+func appendTo(tx *gorm.DB, records []proposed, next int64,
+) (fresh []event.Record, duplicates int, unseen []event.Record, err error) {
+	if err := addCaptures(tx, records); err != nil {
+		return nil, 0, nil, err
 	}
-	return histories, err
+	slugs, bySlug := grouped(records)
+	histories, err := load(tx, allColumns, len(slugs), slugs)
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	var summaries []summaryRow
+	for _, slug := range slugs {
+		history, added, err := extend(histories[slug], bySlug[slug], next+int64(len(fresh)))
+		if missed := new(UnseenError); errors.As(err, &missed) {
+			unseen = append(unseen, missed.Events...)
+			continue
+		}
+		if err != nil {
+			return nil, 0, nil, err
+		}
+		duplicates += len(bySlug[slug]) - added
+		if added == 0 {
+			continue
+		}
+		fresh = append(fresh, history[len(history)-added:]...)
+		row, err := summarize(slug, history)
+		if err != nil {
+			return nil, 0, nil, err
+		}
+		summaries = append(summaries, row)
+	}
+	return fresh, duplicates, unseen, errors.Join(database.Insert(tx, fresh, ""), database.Insert(tx, summaries, "slug"),
+		followReviews(tx, fresh))
+}
+
+// grouped returns the slugs of records, in the order of their first records, and the records of
+// each.
+func grouped(records []proposed) (slugs []string, bySlug map[string][]proposed) {
+	bySlug = map[string][]proposed{}
+	for _, r := range records {
+		if bySlug[r.Slug] == nil {
+			slugs = append(slugs, r.Slug)
+		}
+		bySlug[r.Slug] = append(bySlug[r.Slug], r)
+	}
+	return slugs, bySlug
 }
 
 // extend appends the records that the history lacks, with sequences from next, and returns the
 // number of added records. It sets the content hash of each to that of the recorded event. It
-// returns an event.UnseenError if the history contains events that the author of a record had not
+// returns an UnseenError if the history contains events that the author of a record had not
 // seen.
 func extend(history []event.Record, records []proposed, next int64) (extended []event.Record, added int, err error) {
 	held := make(map[string]bool, len(history)+len(records)) // by content hash
@@ -237,7 +270,7 @@ func extend(history []event.Record, records []proposed, next int64) (extended []
 		}
 		if p.LastEventID != nil {
 			if newer := recordedAfter(before, *p.LastEventID); len(newer) > 0 {
-				return nil, 0, &event.UnseenError{Events: newer}
+				return nil, 0, &UnseenError{Events: newer}
 			}
 		}
 		id, err := uuid.NewV7()
@@ -277,6 +310,70 @@ func summarize(slug string, history []event.Record) (summaryRow, error) {
 	}, err
 }
 
+// followReviews deletes the marks of the listings with a review among the appended events, which
+// may have other quotes, and draws some of the reviews for second opinions.
+func followReviews(tx *gorm.DB, appended []event.Record) error {
+	var slugs []string
+	for _, row := range appended {
+		if row.CheckType == api.FactualReview {
+			slugs = append(slugs, row.Slug)
+		}
+	}
+	if len(slugs) == 0 {
+		return nil
+	}
+	if err := tx.Where("slug IN ?", slugs).Delete(&markRow{}).Error; err != nil {
+		return err
+	}
+	return drawOpinions(tx, slugs, appended)
+}
+
+// load returns the histories of slugs, which have about n events, with the columns that columns
+// names.
+func load(tx *gorm.DB, columns string, n int, slugs []string) (map[string][]event.Record, error) {
+	records, err := findRecords(tx, columns, n, "slug IN ? ORDER BY slug, sequence", slugs)
+	histories := make(map[string][]event.Record, len(slugs))
+	for from, to := 0, 0; from < len(records); from = to {
+		slug := records[from].Slug
+		for to < len(records) && records[to].Slug == slug {
+			to++
+		}
+		histories[slug] = records[from:to:to]
+	}
+	return histories, err
+}
+
+// The columns of event.Record, and the part of them that summaries depend on.
+const (
+	eventColumns = "sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note, evidence"
+	allColumns   = eventColumns + ", actor, recorded_at, content_hash"
+)
+
+// findRecords returns the columns of the matching events. n is their approximate number. It avoids
+// gorm's reflection, because verification reads all events.
+func findRecords(db *gorm.DB, columns string, n int, condition string, args ...any) ([]event.Record, error) {
+	rows, err := db.Raw("SELECT "+columns+" FROM verification_events WHERE "+condition, args...).Rows()
+	if err != nil {
+		return nil, database.Outage(err)
+	}
+	defer rows.Close()
+	records := make([]event.Record, 0, n)
+	var r event.Record
+	into := []any{&r.Sequence, &r.ID, &r.Slug, &r.CheckedAt, (*string)(&r.CheckType), (*string)(&r.Outcome),
+		&r.SourceURLs, &r.Facts, &r.Note, &r.Evidence,
+		&r.Actor, &r.RecordedAt, &r.ContentHash}
+	if columns == eventColumns {
+		into = into[:10]
+	}
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return nil, database.Outage(err)
+		}
+		records = append(records, r)
+	}
+	return records, database.Outage(rows.Err())
+}
+
 // Summaries returns up to limit summaries with a sequence above after, ordered by sequence.
 func (s *Store) Summaries(ctx context.Context, after int64, limit int) ([]api.EncodedSummary, error) {
 	var rows []summaryRow
@@ -289,39 +386,4 @@ func (s *Store) Summaries(ctx context.Context, after int64, limit int) ([]api.En
 		summaries[i] = api.EncodedSummary{Slug: row.Slug, Sequence: row.Sequence, JSON: row.Summary}
 	}
 	return summaries, nil
-}
-
-// History returns a page of the events of slug, newest check first. Of checks with the same time,
-// the last recorded comes first. published is false if slug is not a public listing. It needs at
-// most two queries.
-func (s *Store) History(ctx context.Context, slug string, offset, limit int) (page event.Page, published bool,
-	err error) {
-	db := s.db.WithContext(ctx)
-	var heads []struct {
-		Sequence int64
-		Events   int
-	}
-	err = db.Raw(`SELECT coalesce(s.sequence, 0) AS sequence, coalesce(s.events, 0) AS events
-		FROM listings l LEFT JOIN summaries s ON s.slug = l.id WHERE l.id = ? AND l.published`, slug).Scan(&heads).Error
-	if err != nil || len(heads) == 0 {
-		return event.Page{}, false, database.Outage(err)
-	}
-	page = event.Page{Sequence: heads[0].Sequence, Total: heads[0].Events, Events: []api.VerificationEvent{}}
-	if offset >= page.Total {
-		return page, true, nil
-	}
-	var rows []event.Record // without events appended since the first query, to match the total
-	err = db.Where("slug = ? AND sequence <= ?", slug, page.Sequence).Order("checked_at DESC, sequence DESC").
-		Offset(offset).Limit(limit).Find(&rows).Error
-	if err != nil {
-		return event.Page{}, false, database.Outage(err)
-	}
-	for i := range rows {
-		e, err := rows[i].Event()
-		if err != nil {
-			return event.Page{}, false, err
-		}
-		page.Events = append(page.Events, e)
-	}
-	return page, true, nil
 }

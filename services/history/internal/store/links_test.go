@@ -7,8 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history/internal/store"
 )
 
@@ -81,11 +79,7 @@ func TestLinkIsClaimedAndRecordedOnceADay(t *testing.T) {
 
 // The serving role has minimal permissions, which must include link checks.
 func TestServingRoleCanCheckLinks(t *testing.T) {
-	url := storetest.Postgres(t)
-	role, asRole := storetest.Role(t, url)
-	cfg := database.Config{URL: url, ServingRole: role, MaxConnections: 2}
-	require.NoError(t, database.Migrate(t.Context(), cfg, silent(t), store.Migrations))
-	s := open(t, asRole)
+	s := serving(t)
 	s.publish(t, "a")
 	ok, err := s.AcquireRun(t.Context(), "one", recorded, recorded.Add(time.Minute))
 	require.NoError(t, err)

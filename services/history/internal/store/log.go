@@ -220,34 +220,3 @@ func oneRecord(db *gorm.DB, condition string, args ...any) (r event.Record, foun
 func (s *Store) Records(ctx context.Context, after int64, limit int) ([]event.Record, error) {
 	return findRecords(s.db.WithContext(ctx), allColumns, limit, "sequence > ? ORDER BY sequence LIMIT ?", after, limit)
 }
-
-// The columns of event.Record, and the part of them that summaries depend on.
-const (
-	eventColumns = "sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note, evidence"
-	allColumns   = eventColumns + ", actor, recorded_at, content_hash"
-)
-
-// findRecords returns the columns of the matching events. n is their approximate number. It avoids
-// gorm's reflection, because verification reads all events.
-func findRecords(db *gorm.DB, columns string, n int, condition string, args ...any) ([]event.Record, error) {
-	rows, err := db.Raw("SELECT "+columns+" FROM verification_events WHERE "+condition, args...).Rows()
-	if err != nil {
-		return nil, database.Outage(err)
-	}
-	defer rows.Close()
-	records := make([]event.Record, 0, n)
-	var r event.Record
-	into := []any{&r.Sequence, &r.ID, &r.Slug, &r.CheckedAt, (*string)(&r.CheckType), (*string)(&r.Outcome),
-		&r.SourceURLs, &r.Facts, &r.Note, &r.Evidence,
-		&r.Actor, &r.RecordedAt, &r.ContentHash}
-	if columns == eventColumns {
-		into = into[:10]
-	}
-	for rows.Next() {
-		if err := rows.Scan(into...); err != nil {
-			return nil, database.Outage(err)
-		}
-		records = append(records, r)
-	}
-	return records, database.Outage(rows.Err())
-}

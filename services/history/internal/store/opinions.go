@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -14,6 +15,21 @@ import (
 	"opportunity.internal/pkg/eventfile"
 	"opportunity.internal/services/history/internal/event"
 )
+
+// TextsError is the error of a second opinion whose author has to say whether texts mean the same,
+// see Differences.
+type TextsError struct {
+	Texts []api.ComparedTexts
+}
+
+func (e *TextsError) Error() string {
+	return fmt.Sprintf("%d facts have other words than in the first review", len(e.Texts))
+}
+
+// ErrNoOpinion is the error of a second opinion that was not asked of its author: on another
+// record, on the author's own review, on one that a later review by another curator replaced, or on
+// one that has an opinion.
+var ErrNoOpinion = errors.New("no second opinion was requested")
 
 type opinionRow struct {
 	EventID    string `gorm:"primaryKey"`
@@ -115,28 +131,84 @@ func (s *Store) Opinion(ctx context.Context, recordedID string) (*api.SecondOpin
 	return &o, nil
 }
 
+// secondOpinion appends the review as a second opinion with the sequence next, unless it agrees
+// with the first review or was given before.
+func secondOpinion(tx *gorm.DB, now time.Time, p Proposal, next int64) (done Reviewed, err error) {
+	row, repeated, err := findOpinion(tx, p.SecondOpinionOf, p.Actor, p.Line.Event.Slug, p.Sent)
+	if err != nil {
+		return done, err
+	}
+	if repeated {
+		done.Duplicate = true
+		return done, errors.Join(tx.Where("id = ?", *row.RecordedID).Take(&done.Record).Error,
+			json.Unmarshal([]byte(*row.Differs), &done.Differs))
+	}
+	first, err := firstReview(tx, row)
+	if err != nil {
+		return done, err
+	}
+	names, err := opinionFacts(tx, row.EventID)
+	if err != nil {
+		return done, err
+	}
+	differs := []string{}
+	// otherwise its author took it back, and there is nothing to disagree with
+	if first != nil && first.Outcome == api.OutcomeVerified {
+		var texts []api.ComparedTexts
+		if differs, texts = event.Differences(*first, p.Line.Event, names, p.SameTexts); len(texts) > 0 {
+			return done, &TextsError{Texts: texts}
+		}
+	}
+	if len(differs) == 0 {
+		done.Duplicate = true
+		err = tx.Where("id = ?", row.EventID).Take(&done.Record).Error
+	} else {
+		p.Line.Event = event.Disagreement(p.Line.Event, differs)
+		if err := passOver(tx, &p.Line, row.Reviewer); err != nil {
+			return done, err
+		}
+		done, err = appendReview(tx, now, p, next)
+	}
+	if unseen := new(UnseenError); errors.As(err, &unseen) {
+		unseen.Events = slices.DeleteFunc(unseen.Events,
+			func(r event.Record) bool { return r.ReviewBy(row.Reviewer) })
+	}
+	if err != nil {
+		return done, err
+	}
+	text, err := json.Marshal(differs)
+	if err != nil {
+		return done, err
+	}
+	done.Differs = differs
+	return done, tx.Model(&opinionRow{}).Where("event_id = ?", row.EventID).Updates(map[string]any{
+		"actor": p.Actor, "given_at": now.UnixMicro(), "review": p.Sent, "differs": string(text),
+		"recorded_id": done.Record.ID,
+	}).Error
+}
+
 // findOpinion returns the request for a second opinion of actor on the review, or
-// event.ErrNoOpinion. Repeated is true if actor gave this opinion before.
+// ErrNoOpinion. Repeated is true if actor gave this opinion before.
 func findOpinion(tx *gorm.DB, of, actor, slug, review string) (row opinionRow, repeated bool, err error) {
 	if err := tx.Where("event_id = ?", of).Take(&row).Error; err != nil {
 		if errors.Is(err, gorm.ErrRecordNotFound) {
-			err = event.ErrNoOpinion
+			err = ErrNoOpinion
 		}
 		return row, false, err
 	}
 	if row.Slug != slug || row.Reviewer == actor {
-		return row, false, event.ErrNoOpinion
+		return row, false, ErrNoOpinion
 	}
 	if row.Actor != nil {
 		if *row.Actor == actor && *row.Review == review {
 			return row, true, nil
 		}
-		return row, false, event.ErrNoOpinion
+		return row, false, ErrNoOpinion
 	}
 	var ended int64
 	err = tx.Table("second_opinions o").Where("o.event_id = ? AND "+replaced, of).Count(&ended).Error
 	if err == nil && ended > 0 {
-		err = event.ErrNoOpinion
+		err = ErrNoOpinion
 	}
 	return row, false, err
 }

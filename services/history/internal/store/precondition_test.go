@@ -10,7 +10,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/eventfile"
-	"opportunity.internal/services/history/internal/event"
+	"opportunity.internal/services/history/internal/store"
 )
 
 // after returns e as a line whose author had seen the events of the listing up to lastEventID.
@@ -18,9 +18,9 @@ func after(lastEventID string, e api.VerificationEvent) []eventfile.Line {
 	return []eventfile.Line{{Number: 1, Event: e, LastEventID: &lastEventID}}
 }
 
-// notes returns the notes of the events in an event.UnseenError.
+// notes returns the notes of the events in a store.UnseenError.
 func notes(err error) (notes []string) {
-	if unseen := new(event.UnseenError); errors.As(err, &unseen) {
+	if unseen := new(store.UnseenError); errors.As(err, &unseen) {
 		for _, r := range unseen.Events {
 			notes = append(notes, r.Note)
 		}

@@ -1,7 +1,12 @@
-// Package verify verifies the history against its log: it compares the leaf of every event with the
-// tiles that the newest signed checkpoint authenticates, older and saved checkpoints with the root
-// at their size, and each summary with the events. It reports findings in sequence order: the
-// history matches up to the first one.
+// Package verify verifies the history against its log. Run reads everything once, in the order of
+// sequences, and returns a Report. It compares
+//
+//   - the leaf of every event with the tiles that the newest signed checkpoint authenticates,
+//   - older and saved checkpoints with the root at their size,
+//   - each stored summary with the one that the events have.
+//
+// A Finding is a mismatch. Findings are in sequence order: the history matches up to the first one.
+// Events that no checkpoint covers yet must be without gaps and agree with themselves.
 package verify
 
 import (
@@ -10,9 +15,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -56,6 +63,41 @@ type Report struct {
 	Logged      int64     `json:"logged"`      // events that the newest of them covers
 	Findings    []Finding `json:"findings"`    // ordered by sequence; those without an event come last
 	Omitted     int       `json:"omitted"`     // findings beyond MaxFindings
+}
+
+// Print writes the report as text: the totals, then one line for each finding.
+func (r Report) Print(out io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d events of %d listings; ", r.Events, r.Listings)
+	if r.Checkpoints == 0 {
+		b.WriteString("not covered by a valid checkpoint\n")
+	} else {
+		fmt.Fprintf(&b, "valid checkpoints: %d, the newest covers the first %d events\n", r.Checkpoints, r.Logged)
+	}
+	if r.Fits {
+		b.WriteString("everything matches\n")
+	}
+	for i, f := range r.Findings {
+		if i == 0 {
+			b.WriteString("mismatches in sequence order:\n")
+		}
+		fmt.Fprintf(&b, "  %s", f.Kind)
+		if f.Sequence != 0 {
+			fmt.Fprintf(&b, ", sequence %d", f.Sequence)
+		}
+		if f.Slug != "" {
+			fmt.Fprintf(&b, ", listing %s", f.Slug)
+		}
+		if f.ID != "" {
+			fmt.Fprintf(&b, ", event %s", f.ID)
+		}
+		fmt.Fprintf(&b, ": %s\n", f.Message)
+	}
+	if r.Omitted > 0 {
+		fmt.Fprintf(&b, "  and %d more\n", r.Omitted)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
 }
 
 // Saved is a copy of a checkpoint from outside the database.
@@ -321,7 +363,6 @@ func (v *verifier) grow(leaf tlog.Hash, known bool) {
 	}
 }
 
-// compare compares the tree with a claim of its size.
 func (v *verifier) compare(c claim) {
 	same := c.Hash == v.tree.root()
 	switch {
@@ -371,7 +412,6 @@ func (t *tree) root() tlog.Hash {
 	return h
 }
 
-// summaries compares the summary of each listing with its events.
 func (v *verifier) summaries(ctx context.Context) error {
 	listings, missing, err := v.Listings(ctx)
 	if err != nil {

@@ -1,12 +1,14 @@
 package forms
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/pages"
@@ -47,9 +49,22 @@ func (f Review) decided() bool {
 	})
 }
 
-// ofFact returns a problem of a fact.
 func ofFact(name, message string) pages.FormError {
 	return pages.FormError{Field: "fact." + name, Message: FactLabel(name) + ": " + message}
+}
+
+func (f Review) facts() (facts api.Facts, problems []pages.FormError) {
+	values := map[string]json.RawMessage{}
+	for _, fact := range Facts {
+		value, wrong := f.value(fact)
+		values[fact.Name], problems = value, append(problems, wrong...)
+	}
+	if err := json.Unmarshal(encode(values), &facts); err != nil {
+		return facts, append(problems, pages.FormError{Message: err.Error()})
+	}
+	var invalid api.Problems
+	facts.Normalize("facts", &invalid)
+	return facts, append(problems, f.Explain(invalid, api.Review{})...)
 }
 
 // value returns the value of a fact that its decision means, unknown if anything is wrong with it.
@@ -81,18 +96,164 @@ func (f Review) value(fact Field) (value json.RawMessage, problems []pages.FormE
 	return unknown[fact.Name], problems
 }
 
-func (f Review) facts() (facts api.Facts, problems []pages.FormError) {
-	values := map[string]json.RawMessage{}
-	for _, fact := range Facts {
-		value, wrong := f.value(fact)
-		values[fact.Name], problems = value, append(problems, wrong...)
+// completed returns the input of a fact with all that it implies: the codes of regions, and as
+// sources the pages of the quotes that the curator adds to the fact, if none is chosen.
+func (f Review) completed(fact Field) url.Values {
+	input := maps.Clone(f.Values)
+	paths := []string{fact.Name}
+	if fact.Path = fact.Name; fact.Kind == List {
+		paths = nil
+		for i := range fact.entries(input) {
+			paths = append(paths, entryPath(fact.Path, i))
+		}
 	}
-	if err := json.Unmarshal(encode(values), &facts); err != nil {
-		return facts, append(problems, pages.FormError{Message: err.Error()})
+	for _, at := range paths {
+		for _, c := range fact.Fields {
+			name := join(at, c.Name)
+			switch {
+			case c.Name == "country", c.Name == "currency":
+				input.Set(name, strings.ToUpper(strings.TrimSpace(input.Get(name))))
+			case c.Kind == Regions:
+				input[name] = regions(input.Get(at+".country"), input[name])
+			case (c.Kind == Source || c.Kind == Sources) && strings.Join(input[name], "") == "":
+				input[name] = nil
+				for _, q := range f.added(fact.Name) {
+					if len(input[name]) == 0 || c.Kind == Sources && !slices.Contains(input[name], q.SourceURL) {
+						input.Add(name, q.SourceURL)
+					}
+				}
+			}
+		}
+		if in, not := at+".includedRegions", at+".excludedRegions"; input.Get(at+".regions") == "notin" {
+			input[in], input[not] = nil, append(input[not], input[in]...)
+		}
 	}
-	var invalid api.Problems
-	facts.Normalize("facts", &invalid)
-	return facts, append(problems, f.Explain(invalid, api.Review{})...)
+	return input
+}
+
+// unsupported returns the known facts that no opened source supports. A kept fact needs its own
+// sources, or any source, to still say so. A changed fact can cite only pages that were opened.
+func (f Review) unsupported(facts api.Facts) (problems []pages.FormError) {
+	opened, values := f.opened(), Values(facts)
+	confirmed := slices.ContainsFunc(opened, func(u string) bool { return f.Mark(u) == StillSo })
+	for _, name := range api.FactNames {
+		decision := f.Decision(name)
+		if decision == "" || string(values[name]) == string(unknown[name]) || f.outcome() == api.OutcomeClosed &&
+			(decision == Keep || decision == closedStatus) {
+			continue
+		}
+		cites := facts.Cites(name)
+		switch {
+		case decision == Keep && len(cites) == 0 && !confirmed:
+			problems = append(problems, ofFact(name, "no source still says so; change it or set it to unknown"))
+		case len(cites) == 0 && len(opened) == 0:
+			problems = append(problems, ofFact(name, "open a source that says so"))
+		}
+		for _, u := range cites {
+			switch mark := f.Mark(u); {
+			case mark == StillSo || decision != Keep && mark == Otherwise:
+			case decision == Keep:
+				problems = append(problems, ofFact(name,
+					"cites "+f.nameOf(u)+"; open it and mark that it still says so, change the fact, or set it to unknown"))
+			default:
+				problems = append(problems, ofFact(name, "cites "+f.nameOf(u)+", which you did not open"))
+			}
+		}
+	}
+	return problems
+}
+
+// quotesOf returns the quotes of a fact in a review with these facts: those that it keeps with its
+// value, or with a changed one that they support, then the added ones.
+func (f Review) quotesOf(fact string, facts api.Facts) (all []api.Quote) {
+	if !facts.Knows(fact) {
+		return nil
+	}
+	if f.Values.Get(StillQuotes+fact) != "" || !slices.Contains(Differences(f.Base, facts), fact) {
+		all = f.quotes(KeptQuotes + fact)
+	}
+	return merged(append(all, f.added(fact)...))
+}
+
+func (f Review) misquoted(facts api.Facts) (problems []pages.FormError) {
+	for _, name := range api.FactNames {
+		add := func(what string, values ...any) {
+			problems = append(problems, ofFact(name, fmt.Sprintf(what, values...)))
+		}
+		for _, q := range f.Pasted(name) {
+			if q.SourceURL == "" {
+				add("choose the source of the quote %q", q.Exact)
+			}
+			if n := utf8.RuneCountInString(q.Exact); n > api.MaxQuote {
+				add("a quote has %d characters, at most %d are allowed; shorten it", n, api.MaxQuote)
+			}
+		}
+		added := f.added(name)
+		if len(added) > 0 && !facts.Knows(name) {
+			add("there is a quote but no value; choose the value, or remove the quote")
+		}
+		for _, q := range added {
+			if f.unusable(q.SourceURL) {
+				add("the quote is from %s, which is marked as gone or not opened", f.nameOf(q.SourceURL))
+			}
+		}
+		quotes := f.quotesOf(name, facts)
+		if n := len(quotes); n > api.MaxQuotesPerFact {
+			add("%d quotes, and a fact has at most %d; leave out %d", n, api.MaxQuotesPerFact, n-api.MaxQuotesPerFact)
+		}
+		for _, q := range quotes {
+			if f.Mark(q.SourceURL) == "" && f.outcome() != api.OutcomeClosed {
+				add("keeps the quote %q from %s, which you did not open; open it and mark it, or leave the quote out",
+					q.Exact, f.nameOf(q.SourceURL))
+			}
+		}
+	}
+	return problems
+}
+
+// evidence returns the private evidence of a review with these facts, nil if it has none. Its
+// quotes are from the sources that were opened.
+func (f Review) evidence(facts *api.Facts) *api.GivenEvidence {
+	e := api.GivenEvidence{Quotes: []api.Quote{}, Gone: []string{}, Unopened: []string{}}
+	_, e.Closed, _ = strings.Cut(f.Values.Get(fieldOutcome), ".")
+	if facts != nil {
+		opened := f.opened()
+		for _, name := range api.FactNames {
+			for _, q := range f.quotesOf(name, *facts) {
+				if slices.Contains(opened, q.SourceURL) {
+					e.Quotes = append(e.Quotes, q)
+				}
+			}
+		}
+	}
+	for _, u := range f.Sources() {
+		switch f.Mark(u) {
+		case Gone:
+			e.Gone = append(e.Gone, u)
+		case CannotOpen:
+			e.Unopened = append(e.Unopened, u)
+		}
+	}
+	return &e
+}
+
+// Compare takes the findings for the added quotes on the stored texts of their pages. A quote that
+// is missing is a problem once: if the curator submits it again, it is recorded. It also returns
+// the labels of the facts with a quote from a page without a stored text.
+func (f Review) Compare(readings []api.QuoteReading) (problems []pages.FormError, uncompared []string) {
+	for _, r := range readings {
+		value, label := QuoteValue(r.Quote), FactLabel(r.Fact)
+		switch {
+		case r.Finding == api.QuoteUnknown && !slices.Contains(uncompared, label):
+			uncompared = append(uncompared, label)
+		case r.Finding == api.QuoteMissing && !slices.Contains(f.Values[fieldAsked], value):
+			f.Values.Add(fieldAsked, value)
+			problems = append(problems, ofFact(r.Fact, fmt.Sprintf("the text of %s that a machine read on %s does not have %q; "+
+				"correct the quote, or submit again to record it",
+				f.nameOf(r.SourceURL), r.ReadAt.UTC().Format("2 Jan 2006"), r.Exact)))
+		}
+	}
+	return problems, uncompared
 }
 
 // Explain converts problems of a listing or a review to problems of its form.
@@ -149,119 +310,13 @@ var labelled = strings.NewReplacer("allRegions", "All regions", "includedRegions
 	"Not in", "status to", "Residents are to",
 	" is none", " is not one")
 
-// unsupported returns the known facts that no opened source supports. A kept fact needs its own
-// sources, or any source, to still say so. A changed fact can cite only pages that were opened.
-func (f Review) unsupported(facts api.Facts) (problems []pages.FormError) {
-	opened, values := f.opened(), Values(facts)
-	confirmed := slices.ContainsFunc(opened, func(u string) bool { return f.Mark(u) == StillSo })
-	for _, name := range api.FactNames {
-		decision := f.Decision(name)
-		if decision == "" || string(values[name]) == string(unknown[name]) || f.outcome() == api.OutcomeClosed &&
-			(decision == Keep || decision == closedStatus) {
-			continue
-		}
-		cites := facts.Cites(name)
-		switch {
-		case decision == Keep && len(cites) == 0 && !confirmed:
-			problems = append(problems, ofFact(name, "no source still says so; change it or set it to unknown"))
-		case len(cites) == 0 && len(opened) == 0:
-			problems = append(problems, ofFact(name, "open a source that says so"))
-		}
-		for _, u := range cites {
-			switch mark := f.Mark(u); {
-			case mark == StillSo || decision != Keep && mark == Otherwise:
-			case decision == Keep:
-				problems = append(problems, ofFact(name,
-					"cites "+f.nameOf(u)+"; open it and mark that it still says so, change the fact, or set it to unknown"))
-			default:
-				problems = append(problems, ofFact(name, "cites "+f.nameOf(u)+", which you did not open"))
-			}
+// Changes returns what the curator changed in the listing.
+func (f Review) Changes() (all []api.FieldChange) {
+	for _, path := range api.ReviewedFields {
+		before, after := f.Values.Get(fieldWas+path), f.Values.Get(listed(path))
+		if f.Opinion() == "" && f.Values.Has(listed(path)) && before != after {
+			all = append(all, api.FieldChange{Field: path, Old: encode(before), New: encode(after)})
 		}
 	}
-	return problems
-}
-
-// Summary returns what the input would record: a sentence, and a line for each fact that changes or
-// whose input is wrong.
-func (f Review) Summary() string {
-	if f.outcome() == api.OutcomeNeedsReview && !f.decided() {
-		return "Needs review: no facts are recorded."
-	}
-	facts, _ := f.facts()
-	recorded, now := Values(f.Base), Values(facts)
-	kept, unknowns, undecided := 0, 0, 0
-	var details []string
-	for _, c := range f.Changes() {
-		before, after := f.Values.Get(fieldWas+c.Field), f.Values.Get(listed(c.Field))
-		details = append(details, LabelOf(c.Field)+": "+recordedText(before)+" → "+recordedText(after))
-	}
-	for _, name := range api.FactNames {
-		_, wrong := f.value(find(Facts, name))
-		switch {
-		case !f.Asks(name):
-		case f.Decision(name) == "":
-			undecided++
-		case len(wrong) > 0:
-			details = append(details, wrong[0].Message)
-		case string(now[name]) != string(recorded[name]):
-			details = append(details, f.change(facts, name))
-		case string(now[name]) == string(unknown[name]):
-			unknowns++
-		default:
-			kept++
-		}
-	}
-	changed := ""
-	if len(details) > 0 {
-		changed = fmt.Sprintf(" %d changed,", len(details))
-	}
-	text := fmt.Sprintf("%s: %s,%s %d unknown, %s.", outcomes[f.outcome()], Count(kept, "fact kept", "facts kept"),
-		changed, unknowns, Count(len(f.evidence(&facts).Quotes), "quote", "quotes"))
-	if undecided > 0 {
-		text += " " + Count(undecided, "fact needs", "facts need") + " a decision."
-	}
-	return strings.Join(append([]string{text}, details...), "\n")
-}
-
-// change describes the old and the new value of a fact. Values that differ only in what they cite
-// are described by their sources.
-func (f Review) change(facts api.Facts, name string) string {
-	describe := func(facts api.Facts) string {
-		return cmp.Or(strings.Join(Describe(facts, name), "; "), "unknown")
-	}
-	before, after := describe(f.Base), describe(facts)
-	if before == after {
-		before, after = f.sourcesOf(f.Base, name), f.sourcesOf(facts, name)
-	}
-	return fmt.Sprintf("%s: %s → %s", FactLabel(name), before, after)
-}
-
-func (f Review) sourcesOf(facts api.Facts, name string) string {
-	var names []string
-	for _, u := range facts.Cites(name) {
-		names = append(names, f.nameOf(u))
-	}
-	return "cites " + cmp.Or(strings.Join(names, ", "), "no source")
-}
-
-// outcomes are the labels of the outcomes in a sentence; that of closed says what it implies.
-var outcomes = map[api.Outcome]string{
-	"": "No outcome yet", api.OutcomeVerified: "Verified", api.OutcomeNeedsReview: "Needs review",
-	api.OutcomeClosed: "Closed, and the application status becomes closed",
-}
-
-// Count returns a number with the words for it: one for 1, many for others.
-func Count(n int, one, many string) string {
-	if n == 1 {
-		many = one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
-// PagesDue says which pages of a record are read now, or why none is.
-func PagesDue(due api.PagesDue) string {
-	if due.Pages == 0 {
-		return due.Note
-	}
-	return Count(due.Pages, "page is", "pages are") + " due. " + due.Note
+	return all
 }
