@@ -44,20 +44,6 @@ func TestReadinessReportsMailServerAndEncryptionKeys(t *testing.T) {
 	})
 }
 
-// A mail that cannot be decrypted does not block others, and waits for its key.
-func TestASealedMailWaitsForItsKey(t *testing.T) {
-	s := onStores(t)
-	other := strings.Repeat("a1", 32)
-	svc, now := startAt(t, s, begin, func(c *authquota.Config) { c.Encryption = []string{other} })
-	post(t, s, now.Now(), welcome)
-	storetest.Eventually(t, "said",
-		func() bool { return strings.Contains(svc.Log.String(), "OPPORTUNITY_ENCRYPTION_KEYS") })
-	svc.Stop()
-	s.Serve(t, on(now), func(c *authquota.Config) { c.Encryption = append([]string{other}, c.Encryption...) })
-	now.Advance(time.Minute)
-	s.Mail(t, welcome.To, welcome.Template, 1)
-}
-
 // post writes a mail to the outbox, due at a time.
 func post(t *testing.T, s *sitekit.Stores, at time.Time, m mail.Message) {
 	t.Helper()

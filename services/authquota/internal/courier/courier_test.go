@@ -222,6 +222,20 @@ func TestRejectedMails(t *testing.T) {
 	}
 }
 
+// A mail that cannot be decrypted waits for its key.
+func TestASealedMailWaitsForItsKey(t *testing.T) {
+	o := start(t, testkit.SMTPKind{}, withLogin)
+	lost := o.Box
+	o.Box = testkit.Box(t, "a1")
+	o.deliver()
+	require.Contains(t, o.log.String(), "its key is not in OPPORTUNITY_ENCRYPTION_KEYS")
+	require.False(t, o.gone())
+	o.Box = lost
+	o.Clock.Set(o.due())
+	o.deliver()
+	require.True(t, o.gone())
+}
+
 // A process that stops does not wait for a mail server that withholds its reply. The mail stays.
 func TestStopEndsADeliveryWithoutAReply(t *testing.T) {
 	silent := storetest.Must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
