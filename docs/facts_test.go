@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -74,6 +75,7 @@ func TestParametersAreDocumented(t *testing.T) {
 		}
 	}
 	for _, b := range api.BoolFacts {
+		require.True(t, bytes.Contains(api.OpenAPIYAML, []byte("\n      name: "+b.Param+"\n")), "openapi.yaml lacks %s", b.Param)
 		require.Contains(t, table, fmt.Sprintf("| `%s` | `true` or `false` | `facts.%s` |", b.Param, b.Name))
 	}
 }
@@ -257,4 +259,23 @@ func TestLogMessagesInRunbooksExist(t *testing.T) {
 		}
 	}
 	require.NotZero(t, found)
+}
+
+// TestNamedTestsExist finds each test that a page for contributors names.
+func TestNamedTestsExist(t *testing.T) {
+	var code strings.Builder
+	for _, folder := range []string{"../services", "../pkg", "../cmd", "../e2e", "../sdk", "../charts", "../docker", "."} {
+		require.NoError(t, filepath.WalkDir(folder, func(name string, _ fs.DirEntry, err error) error {
+			if strings.HasSuffix(name, "_test.go") {
+				code.WriteString(read(t, name))
+			}
+			return err
+		}))
+	}
+	named := regexp.MustCompile("`(Test[A-Z]\\w+)`")
+	for _, file := range mustGlob(t, "contributors/*.md") {
+		for _, match := range named.FindAllStringSubmatch(read(t, file), -1) {
+			require.True(t, strings.Contains(code.String(), "\nfunc "+match[1]+"("), "%s names the test %s", file, match[1])
+		}
+	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/storetest"
 )
 
 // TestCommandsInDocsExist finds every command line of opportunity in the pages for operators and
@@ -19,8 +21,7 @@ func TestCommandsInDocsExist(t *testing.T) {
 		"*.md", "docs/*.md", "docs/decisions/*.md", "docs/operators/*.md", "docs/runbooks/*.md", "charts/*/README.md",
 		"k8s/*/README.md",
 	} {
-		found, err := filepath.Glob("../../" + pattern)
-		require.NoError(t, err)
+		found := storetest.Must(filepath.Glob("../../" + pattern))(t)
 		require.NotEmpty(t, found, pattern)
 		files = append(files, found...)
 	}
@@ -28,8 +29,7 @@ func TestCommandsInDocsExist(t *testing.T) {
 	commandLine := regexp.MustCompile("(?m)(?:^|`)(?:bin/)?opportunity ([a-z-][^`\n]*)")
 	checked := 0
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
+		text := storetest.Must(os.ReadFile(file))(t)
 		for _, match := range commandLine.FindAllStringSubmatch(string(text), -1) {
 			checked++
 			line := match[1]

@@ -129,7 +129,6 @@ func wantsJSON(args []string) bool {
 	return slices.Contains(args, "--output=json") || i >= 0 && i+1 < len(args) && args[i+1] == "json"
 }
 
-// report writes an error as JSON.
 func report(out io.Writer, code string, err error, exit int) {
 	type detail struct {
 		Code     string `json:"code"`

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/config"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/billing"
 	"opportunity.internal/services/catalog"
@@ -86,8 +87,7 @@ func TestSettingsPage(t *testing.T) {
 		if *update {
 			require.NoError(t, os.WriteFile(file, []byte(want), 0o644))
 		}
-		have, err := os.ReadFile(file)
-		require.NoError(t, err)
+		have := storetest.Must(os.ReadFile(file))(t)
 		require.Equal(t, want, string(have), "%s: run make generate", file)
 	}
 }

@@ -47,7 +47,6 @@ func prepare(c *cobra.Command) {
 	}
 }
 
-// group is the work of a command that only groups others.
 func group(c *cobra.Command, args []string) error {
 	switch {
 	case len(args) > 0:

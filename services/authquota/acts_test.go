@@ -90,30 +90,6 @@ func TestPendingEpochIncrementsAreDeliveredAfterRestart(t *testing.T) {
 	require.NotNil(t, svc.Principal(key.Key).RevokedAt)
 }
 
-func TestEpochsRecoverAfterFlush(t *testing.T) {
-	s := onStores(t)
-	svc := s.Serve(t)
-	key := svc.Issue("")
-	before := svc.Principal(key.Key)
-	s.Flush()
-	require.Equal(t, before, svc.Principal(key.Key), "nothing changed")
-	svc.Suspend(key.Account, "x")
-	require.Greater(t, svc.Principal(key.Key).Epoch, before.Epoch)
-	require.InDelta(t, counter.EpochsTTL, s.Client().TTL(t.Context(), counter.Epochs).Val(), float64(time.Hour))
-}
-
-// Setting the clock back must not restore an epoch that a gateway may still have cached.
-func TestEpochsIncreaseWhenClockIsSetBack(t *testing.T) {
-	s := onStores(t)
-	svc := s.Serve(t)
-	key := svc.Issue("")
-	ahead := time.Now().Add(time.Hour).UnixMicro()
-	require.NoError(t, s.Open(t).Exec("UPDATE accounts SET epoch = ?", ahead).Error)
-	require.Equal(t, ahead, svc.Principal(key.Key).Epoch)
-	svc.Revoke(key.ID)
-	require.Greater(t, svc.Principal(key.Key).Epoch, ahead)
-}
-
 // A response without the change never carries the epoch after it, however changes and lookups
 // interleave.
 func TestStaleResponseNeverCarriesNewEpoch(t *testing.T) {
@@ -216,15 +192,13 @@ func TestKeysAppearOnlyInTheirResponse(t *testing.T) {
 	s.Mail(t, b.Email, "key-rotated", 1)
 	svc.Stop()
 
-	places := map[string]string{"responses": seen, "log": svc.Log.String()}
-	for table, rows := range s.Open(t).Dump(t) {
-		places["table "+table] = rows
-	}
+	places := kept(t, svc)
+	places["responses"] = seen
 	for _, m := range s.Mails(t) {
 		raw := storetest.Must(os.ReadFile(m.File))(t)
 		places["mail "+m.Template] = m.Text + string(raw)
 	}
-	require.Contains(t, places["table api_keys"], key.ID)
+	require.Contains(t, places["api_keys"], key.ID)
 	require.Contains(t, places["log"], "/operator/v1/keys/{key}/revoke")
 	secrets := []string{
 		olderKey, string(apikey.OlderOf(olderKey)), string(testkit.Pepper), servicetest.Token(peer.Gateway),
@@ -233,6 +207,19 @@ func TestKeysAppearOnlyInTheirResponse(t *testing.T) {
 		random := key[len("oda_live_") : len(key)-4] // the last four characters are public
 		secrets = append(secrets, random, random[:16])
 	}
+	requireNone(t, secrets, places)
+}
+
+// kept returns what a stopped service has left: its log, and every table of its database by name.
+func kept(t *testing.T, svc *sitekit.Site) map[string]string {
+	t.Helper()
+	places := svc.Open(t).Dump(t)
+	places["log"] = svc.Log.String()
+	return places
+}
+
+func requireNone(t *testing.T, secrets []string, places map[string]string) {
+	t.Helper()
 	for _, secret := range secrets {
 		for place, text := range places {
 			require.NotContains(t, text, secret, place)

@@ -3,7 +3,6 @@ package authquota_test
 import (
 	"fmt"
 	"net/http"
-	"syscall"
 	"testing"
 	"time"
 
@@ -25,24 +24,16 @@ func BenchmarkPages(b *testing.B) {
 			visitor := busyService(b, name)
 			for _, path := range []string{"/account", "/account/usage", "/account/usage?days=90", "/account/usage.csv"} {
 				b.Run(path[1:], func(b *testing.B) {
-					before := processorTime(b)
+					before := testkit.ProcessorTime(b)
 					for b.Loop() {
 						require.Equal(b, http.StatusOK, visitor.Get(path).Status)
 					}
 					b.ReportMetric(b.Elapsed().Seconds()/float64(b.N), "s/page")
-					b.ReportMetric((processorTime(b)-before).Seconds()/float64(b.N), "cpu-s/page") // more stable on a busy machine
+					b.ReportMetric((testkit.ProcessorTime(b)-before).Seconds()/float64(b.N), "cpu-s/page") // more stable on a busy machine
 				})
 			}
 		})
 	}
-}
-
-// processorTime returns the CPU time used by this process, without that of the database server.
-func processorTime(b *testing.B) time.Duration {
-	b.Helper()
-	var u syscall.Rusage
-	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // busyService runs the service on a filled database and returns a browser with a session.

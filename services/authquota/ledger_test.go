@@ -34,8 +34,7 @@ func charge(t *testing.T, s *sitekit.Stores, counts map[string]int) {
 // used returns the requests of ann in the ledger.
 func used(t *testing.T, s *sitekit.Stores) int {
 	t.Helper()
-	n := storetest.Must(keyusage.NewStore(s.Open(t).DB).UsedOn(t.Context(), ann, begin))(t)
-	return n
+	return storetest.Must(keyusage.NewStore(s.Open(t).DB).UsedOn(t.Context(), ann, begin))(t)
 }
 
 // The ledger resumes automatically after an outage; meanwhile a metric shows its age.

@@ -96,8 +96,7 @@ func (r *revoked) requireStopped(svc *sitekit.Site) {
 // newest returns the newest mark in Redis.
 func newest(t *testing.T, s *sitekit.Stores) string {
 	t.Helper()
-	text := storetest.Must(s.Client().HGet(t.Context(), counter.Epochs, counter.EpochsMark).Result())(t)
-	return text
+	return storetest.Must(s.Client().HGet(t.Context(), counter.Epochs, counter.EpochsMark).Result())(t)
 }
 
 var (
@@ -167,9 +166,17 @@ func TestRestoreOfBothStoresIsNoticedByAGateway(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *sitekit.Stores) {
 		r, svc := newRevoked(t, s)
 		seen := newest(t, s)
-		svc.Stop()
-		r.restore()
-		s.Flush()
+		lose := func() {
+			svc.Stop()
+			r.restore()
+			s.Flush()
+		}
+		lose()
+		svc = s.Run(t) // waits for gateways, which have put the mark back into Redis
+		require.NoError(t, s.Client().HSet(t.Context(), counter.Marks, peer.Authquota, seen).Err())
+		r.requireStopped(svc)
+
+		lose()
 		svc = s.Serve(t)
 		present := func() servicetest.Response {
 			return servicetest.Send(t, http.MethodGet, svc.URL+api.MarkPath+"?seen="+url.QueryEscape(seen), nil,
@@ -182,20 +189,6 @@ func TestRestoreOfBothStoresIsNoticedByAGateway(t *testing.T) {
 		require.NotNil(t, svc.Principal(r.kept.Key).RevokedAt)
 		require.Equal(t, http.StatusOK, present().Status, "the loss was accepted")
 	})
-}
-
-// Database and Redis are lost together while no process of authquota runs. Gateways have put the
-// mark back into Redis.
-func TestServiceWaitsForTheMarksOfGateways(t *testing.T) {
-	s := onStores(t)
-	r, svc := newRevoked(t, s)
-	seen := newest(t, s)
-	svc.Stop()
-	r.restore()
-	s.Flush()
-	svc = s.Run(t)
-	require.NoError(t, s.Client().HSet(t.Context(), counter.Marks, peer.Authquota, seen).Err())
-	r.requireStopped(svc)
 }
 
 // No mark is remembered. After eleven minutes without a process, the database may be an old backup.

@@ -120,7 +120,6 @@ func Unexpected(base string, status int, header http.Header) error {
 			DefaultAdmin)}
 }
 
-// rejected describes an error response of the service.
 func (c Client) rejected(resp *http.Response, p api.Problem) error {
 	rejected := &RequestError{Status: resp.StatusCode, Code: p.Code, Path: p.Path, Reason: p.Message}
 	switch {

@@ -15,6 +15,7 @@ import (
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
 )
 
 var now = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
@@ -22,8 +23,7 @@ var now = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 // A sample record must not look like a real platform. TestTheSampleShowsEverything imports all of
 // them.
 func TestRecordsAreFictionalAndExplained(t *testing.T) {
-	records, err := adminapi.LoadSample(now)
-	require.NoError(t, err)
+	records := storetest.Must(adminapi.LoadSample(now))(t)
 	require.GreaterOrEqual(t, len(records), 60)
 	addresses := regexp.MustCompile(`https?://[^"]+`)
 	canadian := 0
@@ -32,11 +32,9 @@ func TestRecordsAreFictionalAndExplained(t *testing.T) {
 		require.Contains(t, r.Listing["summary"], "Sample record: ")
 		require.Equal(t, r.Candidate, r.Shows == "private", r.ID())
 		require.True(t, r.Shows == string(api.Verified) || r.Because != "", "why is %s %s?", r.ID(), r.Shows)
-		whole, err := json.Marshal(r)
-		require.NoError(t, err)
+		whole := storetest.Must(json.Marshal(r))(t)
 		for _, address := range addresses.FindAllString(string(whole), -1) {
-			u, err := url.Parse(address)
-			require.NoError(t, err)
+			u := storetest.Must(url.Parse(address))(t)
 			require.True(t, strings.HasSuffix(u.Hostname(), ".example"), address)
 		}
 		if strings.Contains(fmt.Sprint(r.Listing["facts"]), "country:CA ") {
@@ -48,12 +46,10 @@ func TestRecordsAreFictionalAndExplained(t *testing.T) {
 
 func TestDatesAreRelativeToTheImport(t *testing.T) {
 	event := func(at time.Time, i int) api.VerificationEvent {
-		records, err := adminapi.LoadSample(at)
-		require.NoError(t, err)
+		records := storetest.Must(adminapi.LoadSample(at))(t)
 		var e api.VerificationEvent
 		r := records[slices.IndexFunc(records, func(r adminapi.SampleRecord) bool { return r.ID() == "aurora-captions" })]
-		line, err := json.Marshal(r.Events[i])
-		require.NoError(t, err)
+		line := storetest.Must(json.Marshal(r.Events[i]))(t)
 		require.NoError(t, json.Unmarshal(line, &e))
 		return e
 	}
@@ -67,10 +63,8 @@ func TestDatesAreRelativeToTheImport(t *testing.T) {
 // An interrupted first start repeats the import with the same time; the repetition must not change
 // anything.
 func TestSameTimeGivesSameFiles(t *testing.T) {
-	a, err := adminapi.SampleAt(now)
-	require.NoError(t, err)
-	b, err := adminapi.SampleAt(now)
-	require.NoError(t, err)
+	a := storetest.Must(adminapi.SampleAt(now))(t)
+	b := storetest.Must(adminapi.SampleAt(now))(t)
 	require.Equal(t, a, b)
 	published := bytes.Count(a.Listings, []byte(`"visibility":"published"`))
 	require.Less(t, published, bytes.Count(a.Listings, []byte("\n")), "candidates are private")

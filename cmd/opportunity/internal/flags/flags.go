@@ -1,5 +1,6 @@
-// Package flags adds the kinds of flags that several verbs share. Their errors say what to write
-// instead; the root command puts the flag's name in front.
+// Package flags adds the kinds of flags that several verbs share: Duration, Number and Choice. Their
+// errors say what to write instead; the root command puts the flag's name in front. A UsageError is
+// a mistake on the command line that only the work of a command can find.
 package flags
 
 import (

@@ -1,7 +1,6 @@
 package up
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,20 +16,11 @@ import (
 // a change that another one, or Redis, has seen.
 func TestBackupWhileUpRunsIsRestored(t *testing.T) {
 	t.Chdir(t.TempDir())
-	var kept, revoked struct{ ID, Key string }
-	issue := func(k any) {
-		out, err := command(t, "keys issue --tier free --use-case testing --output json")
-		require.NoError(t, err)
-		require.NoError(t, json.Unmarshal([]byte(out), k))
-	}
-	var before string
+	var before, kept string
 	whileUp(t, "curl ", func(func() string) {
-		issue(&kept)
-		issue(&revoked)
-		_, err := command(t, "keys revoke "+revoked.ID)
-		require.NoError(t, err)
-		before, err = command(t, "keys list --output json")
-		require.NoError(t, err)
+		kept = issue(t).ID
+		succeed(t, "keys revoke "+issue(t).ID)
+		before = succeed(t, "keys list --output json")
 		ended := make(chan struct{})
 		go func() { // changes during the backup
 			defer close(ended)
@@ -41,15 +31,12 @@ func TestBackupWhileUpRunsIsRestored(t *testing.T) {
 		}()
 		require.NoError(t, backup(t.Context(), adminapi.DefaultDataDir, "saved"))
 		<-ended
-		issue(new(struct{}))
+		issue(t)
 	})
-	files, err := filepath.Glob("saved/*.db*")
-	require.NoError(t, err)
+	files := storetest.Must(filepath.Glob("saved/*.db*"))(t)
 	require.Equal(t, []string{"saved/authquota.db", "saved/billing.db", "saved/catalog.db", "saved/history.db"}, files)
 	for _, file := range files {
-		info, err := os.Stat(file)
-		require.NoError(t, err)
-		require.Equal(t, os.FileMode(0o600), info.Mode(), file)
+		requireMode(t, file, 0o600)
 	}
 	require.ErrorContains(t, backup(t.Context(), adminapi.DefaultDataDir, "saved"), "exists")
 
@@ -61,12 +48,10 @@ func TestBackupWhileUpRunsIsRestored(t *testing.T) {
 			_, err := command(t, "status")
 			return err == nil
 		})
-		after, err := command(t, "keys list --output json")
-		require.NoError(t, err)
+		after := succeed(t, "keys list --output json")
 		require.JSONEq(t, before, after)
-		require.Contains(t, after, kept.ID)
-		_, err = command(t, "history verify")
-		require.NoError(t, err)
+		require.Contains(t, after, kept)
+		succeed(t, "history verify")
 	})
 }
 
@@ -75,7 +60,6 @@ func TestFailedBackupLeavesNothing(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(from, "catalog.db"), []byte(strings.Repeat("not a database", 100)),
 		0o600))
 	require.ErrorContains(t, backup(t.Context(), from, to), "file is not a database")
-	entries, err := os.ReadDir(filepath.Dir(to))
-	require.NoError(t, err)
+	entries := storetest.Must(os.ReadDir(filepath.Dir(to)))(t)
 	require.Empty(t, entries)
 }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/storetest"
@@ -12,34 +13,24 @@ import (
 
 func requireMode(t *testing.T, file string, want os.FileMode) {
 	t.Helper()
-	info, err := os.Stat(file)
-	require.NoError(t, err)
+	info := storetest.Must(os.Stat(file))(t)
 	require.Equal(t, want, info.Mode().Perm(), file)
 }
 
 func TestDataDir(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "deep", "data")
-	d, err := openDataDir(path)
-	require.NoError(t, err)
+	d := storetest.Must(openDataDir(path))(t)
 	requireMode(t, path, 0o700)
 
-	secret, err := d.Secret("token")
-	require.NoError(t, err)
+	secret := storetest.Must(d.Secret("token"))(t)
 	require.Len(t, secret, 64)
 	requireMode(t, d.File("token"), 0o600)
-	again, err := d.Secret("token")
-	require.NoError(t, err)
-	require.Equal(t, secret, again)
-	other, err := d.Secret("pepper")
-	require.NoError(t, err)
-	require.NotEqual(t, secret, other)
+	require.Equal(t, secret, storetest.Must(d.Secret("token"))(t))
+	require.NotEqual(t, secret, storetest.Must(d.Secret("pepper"))(t))
 
-	_, err = openDataDir(path)
-	require.ErrorContains(t, err, path+" is in use by another process")
+	require.ErrorContains(t, storetest.Err(openDataDir(path)), path+" is in use by another process")
 	d.Unlock()
-	d, err = openDataDir(path)
-	require.NoError(t, err)
-	d.Unlock()
+	storetest.Must(openDataDir(path))(t).Unlock()
 }
 
 // An existing directory may be readable by others; the databases in it must not be.
@@ -48,22 +39,34 @@ func TestDatabasesAreReadableByOwnerOnly(t *testing.T) {
 	for _, name := range []string{"old.db", "old.db-wal", "old.db-shm"} {
 		require.NoError(t, os.WriteFile(filepath.Join(path, name), nil, 0o644))
 	}
-	d, err := openDataDir(path)
-	require.NoError(t, err)
+	d := storetest.Must(openDataDir(path))(t)
 	defer d.Unlock()
-	url, err := d.Database("new")
-	require.NoError(t, err)
+	url := storetest.Must(d.Database("new"))(t)
 	plain := storetest.Plain(t, url)
 	for _, statement := range []string{"PRAGMA journal_mode = WAL", "CREATE TABLE a (b)"} {
-		_, err = plain.ExecContext(t.Context(), statement)
-		require.NoError(t, err)
+		storetest.Must(plain.ExecContext(t.Context(), statement))(t)
 	}
-	files, err := filepath.Glob(filepath.Join(path, "*.db*"))
-	require.NoError(t, err)
+	files := storetest.Must(filepath.Glob(filepath.Join(path, "*.db*")))(t)
 	require.Len(t, files, 6)
 	for _, file := range files {
 		requireMode(t, file, 0o600)
 	}
+}
+
+func TestOtherUsersCannotChangeCounters(t *testing.T) {
+	passwords := map[string]bool{}
+	for range 2 {
+		s := storetest.Must(startRedis(filepath.Join(t.TempDir(), "redis.json")))(t)
+		defer s.Close()
+		options := storetest.Must(redis.ParseURL(s.URL()))(t)
+		require.GreaterOrEqual(t, len(options.Password), 26, "128 random bits")
+		passwords[options.Password] = true
+		options.Password = ""
+		client := redis.NewClient(options)
+		defer client.Close()
+		require.ErrorContains(t, client.Incr(t.Context(), "counter").Err(), "NOAUTH")
+	}
+	require.Len(t, passwords, 2)
 }
 
 // A file is replaced atomically, and an unreadable file is an error, not a missing file.
@@ -78,7 +81,6 @@ func TestStateFiles(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(d.File("state.json"), []byte("{"), 0o600))
 	require.ErrorContains(t, d.Read("state.json", &state), "state.json")
-	names, err := filepath.Glob(d.File("*.json.*"))
-	require.NoError(t, err)
+	names := storetest.Must(filepath.Glob(d.File("*.json.*")))(t)
 	require.Empty(t, names, "partly written files")
 }

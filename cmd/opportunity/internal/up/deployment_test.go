@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/service"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history"
 )
 
@@ -61,14 +62,11 @@ func TestInvalidSettingsAreReportedOnce(t *testing.T) {
 }
 
 func TestOperationsAddresses(t *testing.T) {
-	got, err := following("127.0.0.1:9180", 3)
-	require.NoError(t, err)
+	got := storetest.Must(following("127.0.0.1:9180", 3))(t)
 	require.Equal(t, []string{"127.0.0.1:9180", "127.0.0.1:9181", "127.0.0.1:9182"}, got)
-	got, err = following("[::1]:0", 2)
-	require.NoError(t, err)
+	got = storetest.Must(following("[::1]:0", 2))(t)
 	require.Equal(t, []string{"[::1]:0", "[::1]:0"}, got)
 	for _, invalid := range []string{"9180", "127.0.0.1:x", "127.0.0.1:65534", "127.0.0.1:-1", ""} {
-		_, err = following(invalid, 3)
-		require.ErrorContains(t, err, "invalid --operations-listen")
+		require.ErrorContains(t, storetest.Err(following(invalid, 3)), "invalid --operations-listen")
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/storetest"
 )
 
 func TestLogContinuesInNewFile(t *testing.T) {
@@ -15,28 +17,22 @@ func TestLogContinuesInNewFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("first\n"), 0o600))
 	require.NoError(t, os.Truncate(path, maxLog-10)) // a sparse file
 	terminal := new(bytes.Buffer)
-	l, err := openLogs(path, terminal)
-	require.NoError(t, err)
+	l := storetest.Must(openLogs(path, terminal))(t)
 	defer l.Close()
 	for _, line := range []string{"12345678\n", `{"level":"WARN"}` + "\n", "third\n"} {
-		_, err := l.Write([]byte(line))
-		require.NoError(t, err)
+		storetest.Must(l.Write([]byte(line)))(t)
 	}
-	got, err := os.ReadFile(path)
-	require.NoError(t, err)
+	got := storetest.Must(os.ReadFile(path))(t)
 	require.Equal(t, `{"level":"WARN"}`+"\nthird\n", string(got))
 	require.Equal(t, `{"level":"WARN"}`+"\n", terminal.String())
-	old, err := os.Stat(path + ".1")
-	require.NoError(t, err)
+	old := storetest.Must(os.Stat(path + ".1"))(t)
 	require.Equal(t, int64(maxLog-10+len("12345678\n")), old.Size())
 
 	// A log that cannot be renamed grows, and loses no line.
 	require.NoError(t, os.Remove(path+".1"))
 	require.NoError(t, os.Mkdir(path+".1", 0o700))
 	l.size = maxLog
-	_, err = l.Write([]byte("fourth\n"))
-	require.NoError(t, err)
-	got, err = os.ReadFile(path)
-	require.NoError(t, err)
+	storetest.Must(l.Write([]byte("fourth\n")))(t)
+	got = storetest.Must(os.ReadFile(path))(t)
 	require.True(t, strings.HasSuffix(string(got), "third\nfourth\n"), string(got))
 }

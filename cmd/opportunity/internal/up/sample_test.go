@@ -56,8 +56,7 @@ var unseen = map[string]string{
 // it.
 func TestTheSampleShowsEverything(t *testing.T) {
 	base, keys := running(t)
-	verified, err := command(t, "history verify")
-	require.NoError(t, err, verified)
+	verified := succeed(t, "history verify")
 	require.Contains(t, verified, "history.db with the key in history-signing-key\n")
 	require.Contains(t, verified, "everything matches\n")
 	var doc struct {
@@ -77,8 +76,7 @@ func TestTheSampleShowsEverything(t *testing.T) {
 		return response.Data
 	}
 	records := data("")
-	text, err := json.Marshal(records)
-	require.NoError(t, err)
+	text := storetest.Must(json.Marshal(records))(t)
 	var list []api.Opportunity
 	require.NoError(t, json.Unmarshal(text, &list))
 	var events []any
@@ -94,8 +92,7 @@ func TestTheSampleShowsEverything(t *testing.T) {
 	}
 
 	shows := map[string]adminapi.SampleRecord{}
-	sample, err := adminapi.LoadSample(time.Now())
-	require.NoError(t, err)
+	sample := storetest.Must(adminapi.LoadSample(time.Now()))(t)
 	for _, r := range sample {
 		shows[r.ID()] = r
 	}

@@ -17,6 +17,7 @@ import (
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/service/servicetest"
@@ -66,6 +67,19 @@ func command(t *testing.T, line string) (string, error) {
 	return out.String(), err
 }
 
+// succeed returns the output of a command of operators.
+func succeed(t *testing.T, line string) string {
+	t.Helper()
+	return storetest.Must(command(t, line))(t)
+}
+
+// issue issues a key with the command of operators.
+func issue(t *testing.T) (key api.IssuedKey) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(succeed(t, "keys issue --tier free --use-case testing --output json")), &key))
+	return key
+}
+
 // follow runs the commands of the block of a page that begins with first. It returns their output.
 func follow(t *testing.T, page, first string) (said string) {
 	t.Helper()
@@ -93,8 +107,7 @@ func follow(t *testing.T, page, first string) (said string) {
 // number returns the result of a query on a database of the data directory.
 func number(t *testing.T, service, query string) (n int64) {
 	t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(adminapi.DefaultDataDir, service+".db"))
-	require.NoError(t, err)
+	db := storetest.Must(sql.Open("sqlite", filepath.Join(adminapi.DefaultDataDir, service+".db")))(t)
 	defer db.Close()
 	require.NoError(t, db.QueryRowContext(t.Context(), query).Scan(&n))
 	return n
@@ -105,8 +118,7 @@ func number(t *testing.T, service, query string) (n int64) {
 func seen(t *testing.T, store, newest string) {
 	t.Helper()
 	storetest.Eventually(t, "the newest change of "+store+" is remembered", func() bool {
-		text, err := os.ReadFile(filepath.Join(adminapi.DefaultDataDir, verbs.RedisFile))
-		require.NoError(t, err)
+		text := storetest.Must(os.ReadFile(filepath.Join(adminapi.DefaultDataDir, verbs.RedisFile)))(t)
 		var saved map[string]map[string]string
 		require.NoError(t, json.Unmarshal(text, &saved))
 		m, _ := setback.Parse(saved[counter.Marks][store])
@@ -121,32 +133,21 @@ func withdrawn(t *testing.T) bool {
 }
 
 func TestBackupPageOnOneMachine(t *testing.T) {
-	text, err := os.ReadFile("../../../../docs/operators/backup.md")
-	require.NoError(t, err)
-	page := string(text)
+	page := string(storetest.Must(os.ReadFile("../../../../docs/operators/backup.md"))(t))
 	const sequence = "SELECT value FROM change_sequence"
 	t.Chdir(t.TempDir())
 	whileUp(t, "curl ", func(func() string) {})
 	follow(t, page, "opportunity backup saved")
-	var key, kept struct{ ID, Key string }
+	var revoked api.IssuedKey
 	whileUp(t, "curl ", func(func() string) {
-		for _, k := range []any{&key, &kept} {
-			out, err := command(t, "keys issue --tier free --use-case testing --output json")
-			require.NoError(t, err)
-			require.NoError(t, json.Unmarshal([]byte(out), k))
-		}
-		_, err = command(t, "keys revoke "+key.ID)
-		require.NoError(t, err)
+		revoked = issue(t)
+		issue(t)
+		succeed(t, "keys revoke "+revoked.ID)
 		require.NoError(t, os.WriteFile("events.jsonl",
 			[]byte(apitest.Line(apitest.Verified("maple-scribe", time.Now().Add(-time.Minute)))), 0o600))
-		_, err = command(t, "events append events.jsonl")
-		require.NoError(t, err)
-		_, err = command(t, "listings withdraw maple-scribe --reason closed")
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile("listings.jsonl", nil, 0o600))
-		exported, err := command(t, "listings export")
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile("listings.jsonl", []byte(exported), 0o600))
+		succeed(t, "events append events.jsonl")
+		succeed(t, "listings withdraw maple-scribe --reason closed")
+		require.NoError(t, os.WriteFile("listings.jsonl", []byte(succeed(t, "listings export")), 0o600))
 		storetest.Eventually(t, "history knows the withdrawal", func() bool { return withdrawn(t) })
 		number(t, "billing", "INSERT INTO changes SELECT value + 1, 'a-purchase' FROM change_sequence RETURNING sequence")
 		seen(t, "billing", "SELECT max(sequence) FROM changes")
@@ -158,31 +159,24 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 	for _, store := range []string{"history", "catalog", "billing", "authquota"} {
 		follow(t, strings.ReplaceAll(page, "history.db", store+".db"), "rm -f .opportunity/"+store+".db")
 		whileUp(t, store+".db is older than what others remember of it", func(said func() string) {
-			_, err := command(t, "recover "+store)
-			require.ErrorContains(t, err, "--accept or --current")
-			_, err = command(t, "status")
-			require.ErrorContains(t, err, store+" (set back")
+			require.ErrorContains(t, storetest.Err(command(t, "recover "+store)), "--accept or --current")
+			require.ErrorContains(t, storetest.Err(command(t, "status")), store+" (set back")
 			require.Contains(t, follow(t, strings.ReplaceAll(page, "recover history", "recover "+store),
 				"opportunity recover "+store), "a generation begins")
 			storetest.Eventually(t, "up continues", func() bool {
 				_, err := command(t, "status")
 				return err == nil && strings.Contains(said(), "curl ")
 			})
-			again, err := command(t, "recover "+store+" --accept")
-			require.NoError(t, err)
-			require.Contains(t, again, "not set back: nothing to decide")
+			require.Contains(t, succeed(t, "recover "+store+" --accept"), "not set back: nothing to decide")
 			switch store {
 			case "catalog":
 				follow(t, page, "opportunity listings import")
 				require.Equal(t, int64(1),
 					number(t, "catalog", "SELECT count(*) FROM listings WHERE id = 'maple-scribe' AND visibility = 'withdrawn'"))
 			case "authquota":
-				keys, err := command(t, "keys list --output json")
-				require.NoError(t, err)
-				require.NotContains(t, keys, key.ID, "it was issued after the backup")
+				require.NotContains(t, succeed(t, "keys list --output json"), revoked.ID, "it was issued after the backup")
 			case "billing":
-				_, err = command(t, "billing reconcile")
-				require.NoError(t, err)
+				succeed(t, "billing reconcile")
 			}
 			seen(t, "authquota", sequence)
 			seen(t, "catalog", sequence)

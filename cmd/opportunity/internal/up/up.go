@@ -1,6 +1,10 @@
 // Package up runs the whole API in one process, on SQLite files and an embedded Redis server. Each
 // service runs through its own Run function, as in a cluster, and the services call each other over
 // HTTP on the loopback interface.
+//
+// Run opens all listeners and the dataDir, which has every file and secret. A deployment has the
+// settings of the five services; they run as stages of jobs, so that each stops only after those
+// that call it. The first start imports the sample and issues demo keys (seed.go).
 package up
 
 import (
@@ -236,7 +240,6 @@ const setBackHelp = `%[1]s.db is older than what others remember of it: it was r
 
 `
 
-// printWelcome prints addresses, demo keys and a first request to try.
 func printWelcome(out io.Writer, d *deployment, keys map[api.Tier]string) {
 	base := d.publicURL
 	fmt.Fprintf(out, "The Opportunity Data API is running.\n\n  API             %s\n  Documentation   %s/docs\n  "+

@@ -174,7 +174,6 @@ func showAccount(out io.Writer, a api.AccountDetail) {
 	showAudit(out, a.Audit)
 }
 
-// paid describes the entitlement that billing sent for an account.
 func paid(e *api.Entitlement) string {
 	if e == nil {
 		return "nothing"

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/storetest"
 )
 
 func TestParseSince(t *testing.T) {
@@ -16,12 +18,10 @@ func TestParseSince(t *testing.T) {
 		"2026-11-01":                "2026-11-01T00:00:00Z",
 		"2026-11-01T02:00:00+02:00": "2026-11-01T00:00:00Z",
 	} {
-		got, err := parseSince(given, now)
-		require.NoError(t, err)
+		got := storetest.Must(parseSince(given, now))(t)
 		require.Equal(t, want, got)
 	}
 	for _, bad := range []string{"yesterday", "-1h", "-1d", "d", "2026-13-01", "20.11.2026"} {
-		_, err := parseSince(bad, now)
-		require.ErrorContains(t, err, bad)
+		require.ErrorContains(t, storetest.Err(parseSince(bad, now)), bad)
 	}
 }

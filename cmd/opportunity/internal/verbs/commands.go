@@ -46,7 +46,6 @@ func Commands() []*cobra.Command {
 
 func (v *verbs) client() (adminapi.Client, error) { return adminapi.NewClient(v.adminURL, v.dataDir) }
 
-// runE is the work of a command.
 type runE = func(cmd *cobra.Command, args []string) error
 
 // call makes one call as the operator at this machine.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/cmd/opportunity/internal/verbs"
+	"opportunity.internal/pkg/storetest"
 )
 
 // A person at a terminal is asked before an act that cannot be undone or that others notice.
@@ -46,8 +47,7 @@ func TestActsAreConfirmedAtATerminal(t *testing.T) {
 
 // Scripts have no terminal, often /dev/null instead.
 func TestScriptsAreNotAsked(t *testing.T) {
-	null, err := os.Open(os.DevNull)
-	require.NoError(t, err)
+	null := storetest.Must(os.Open(os.DevNull))(t)
 	defer null.Close()
 	c, sent := admin(t, http.StatusOK, "")
 	_, errs, err := verbFrom(t, c.URL, null, "keys", "revoke", "key_1")

@@ -97,7 +97,6 @@ The exit code is 1 if an import would reject the file.`,
 	return c
 }
 
-// linted is the result of a lint.
 type linted struct {
 	valid     int
 	rejected  []api.RejectedLine

@@ -36,7 +36,6 @@ the history. --at takes a UTC day, which means its end, or a time. The default i
 	return c
 }
 
-// showHistory prints the status, the facts and the evidence.
 func showHistory(out io.Writer, then api.HistorySnapshot) {
 	s := then.Verification
 	fmt.Fprintf(out, "%s, as known at %s\n\n", then.Slug, then.At.Format(time.RFC3339))

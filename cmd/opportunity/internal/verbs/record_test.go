@@ -13,6 +13,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/pkg/storetest"
 )
 
 // sheetTime is the time of the review sheet.
@@ -38,8 +39,7 @@ func recording(t *testing.T) (record func(args ...string) (printed string, err e
 	moved := sheet.Evidence.Quotes[0]
 	moved.Prefix = "You work "
 	sheet.Readings = []api.QuoteReading{{Quote: sheet.Evidence.Quotes[0], Finding: api.QuoteMoved, Moved: &moved}}
-	shown, err := json.Marshal(sheet)
-	require.NoError(t, err)
+	shown := storetest.Must(json.Marshal(sheet))(t)
 	sent = make(chan string, 9)
 	url := gateway(t, func(request, body string, _ bool) (int, string) {
 		var in struct{ Review json.RawMessage }
@@ -86,8 +86,7 @@ func TestReviewFromFlagsAndFiles(t *testing.T) {
 
 	for _, event := range []string{`{"slug":"b"}`, `{"checkType":"application-link"}`, `[]`, `{} {}`,
 		`{"outcome":"closed","outcome":"closed"}`} {
-		_, err := record("--event", written(t, event))
-		require.Error(t, err, event)
+		require.Error(t, storetest.Err(record("--event", written(t, event))), event)
 	}
 	for _, args := range [][]string{
 		{"--outcome", "closed", "--set", "pay"}, {"--outcome", "closed", "--set", "salary=1"},
@@ -96,8 +95,7 @@ func TestReviewFromFlagsAndFiles(t *testing.T) {
 		{"--outcome", "closed", "--checked-at", "yesterday"}, {"--event", written(t, "{}"), "--note", "x"},
 		{"--outcome", "closed", "--facts", written(t, "{}"), "--set", "remote=true"},
 	} {
-		_, err := record(args...)
-		require.Error(t, err, args)
+		require.Error(t, storetest.Err(record(args...)), args)
 	}
 	require.Empty(t, sent)
 }

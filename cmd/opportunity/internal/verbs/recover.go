@@ -105,7 +105,6 @@ func recovery[C any](load func(settings) (C, error),
 	}
 }
 
-// withRedis recovers authquota with the Redis of the data directory.
 func (v *verbs) withRedis(ctx context.Context, lookup settings, decision service.Recovery, out io.Writer) error {
 	redis, err := embedded.Start("127.0.0.1:0")
 	if err != nil {

@@ -145,7 +145,6 @@ func (r result) explain(out io.Writer) {
 	}
 }
 
-// firstTen lists the first ten places of a problem.
 func firstTen(at []api.RejectedLine, name func(api.RejectedLine) string) string {
 	const most = 10
 	var names []string

@@ -18,6 +18,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/listingfile"
+	"opportunity.internal/pkg/storetest"
 )
 
 // verb executes a command line against an admin listener.
@@ -209,56 +210,53 @@ There are more: continue with --after b
 }
 
 func TestLintNeedsNoAPI(t *testing.T) {
-	out, _, err := verb(t, nowhere, string(listingfile.Example), "listings", "lint", "-")
-	require.NoError(t, err)
-	require.Equal(t, "1 listings, no problems\n", out)
-
-	bad := string(listingfile.Example) + strings.Replace(strings.SplitN(string(listingfile.Example), "\n", 2)[1],
-		`"online"`, `"offline"`, 1) +
-		strings.Repeat("{}\n", api.MaxReported)
-	out, errs, err := verb(t, nowhere, bad, "listings", "lint", "-")
-	require.Error(t, err)
-	require.Empty(t, out)
-	require.Contains(t, errs,
-		"category: must be one of online, sell, local, host; \"\" is none (200 lines: 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, ...)\n")
-	require.Contains(t, errs, "line 3 (id maple-transcripts): id: is on line 2 already\n")
-	require.Contains(t, errs, "company.name: must not be empty (200 lines: 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, ...)\n")
-
-	out, _, err = verb(t, nowhere, bad, "listings", "lint", "-", "--output", "json")
-	require.Error(t, err)
-	require.Contains(t, out, `"valid":false`)
-	require.Equal(t, 201, strings.Count(out, `{"line":`))
-	_, _, err = verb(t, nowhere, "", "listings", "lint", filepath.Join(t.TempDir(), "none"))
-	require.Error(t, err)
-}
-
-func TestEventsLintNeedsNoAPI(t *testing.T) {
+	example := string(listingfile.Example)
+	_, listing, _ := strings.Cut(example, "\n")
+	bad := example + strings.Replace(listing, `"online"`, `"offline"`, 1) + strings.Repeat("{}\n", api.MaxReported)
+	const times = `"checkedAt":"2026-01-02T03:04:05Z","checkType":"review"`
 	right := apitest.Line(apitest.Verified("a", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))) + "\n"
-	out, _, err := verb(t, nowhere, right, "events", "lint", "-")
-	require.NoError(t, err)
-	require.Equal(t, "1 events, no problems\n", out)
-
-	thin := right + `{"slug":"a","checkedAt":"2026-01-02T03:04:05Z","checkType":"review","outcome":"verified"}`
-	_, errs, err := verb(t, nowhere, thin, "events", "lint", "-")
-	require.ErrorContains(t, err, "an append would reject the file")
-	require.Contains(t, errs, "line 2 (id a): sourceUrls: a verified review needs at least one source URL\n")
-	out, _, err = verb(t, nowhere, thin, "events", "lint", "-", "--output", "json")
-	require.Error(t, err)
-	require.Contains(t, out, `"events":1`)
-
-	closed := `{"slug":"a","checkedAt":"2026-01-02T03:04:05Z","checkType":"review","outcome":"closed","facts":` +
-		apitest.WholeFacts(`{"applicationStatus":"open"}`) + `}`
-	out, errs, err = verb(t, nowhere, closed, "events", "lint", "-")
-	require.NoError(t, err)
-	require.Equal(t, "1 events, no problems\n", out)
-	require.Equal(t, "line 1 (id a): facts.applicationStatus: is recorded as closed, like the outcome\n", errs)
+	thin := right + `{"slug":"a",` + times + `,"outcome":"verified"}`
+	closed := `{"slug":"a",` + times + `,"outcome":"closed","facts":` + apitest.WholeFacts(`{"applicationStatus":"open"}`) + `}`
+	for _, c := range []struct {
+		line, stdin, out string
+		errs             []string
+		err              string
+	}{
+		{"listings lint -", example, "1 listings, no problems\n", nil, ""},
+		{"listings lint " + csvFile(t), "", "1 listings, no problems\n", nil, ""},
+		{"listings lint -", bad, "", []string{
+			`category: must be one of online, sell, local, host; "" is none (200 lines: 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, ...)` + "\n",
+			"line 3 (id maple-transcripts): id: is on line 2 already\n",
+			"company.name: must not be empty (200 lines: 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, ...)\n",
+		}, "an import would reject the file"},
+		{"listings lint - --output json", bad, `"valid":false`, nil, "an import would reject the file"},
+		{"listings lint " + filepath.Join(t.TempDir(), "none"), "", "", nil, "no such file"},
+		{"events lint -", right, "1 events, no problems\n", nil, ""},
+		{"events lint -", thin, "", []string{"line 2 (id a): sourceUrls: a verified review needs at least one source URL\n"},
+			"an append would reject the file"},
+		{"events lint - --output json", thin, `"events":1`, nil, "an append would reject the file"},
+		{"events lint -", closed, "1 events, no problems\n", []string{
+			"line 1 (id a): facts.applicationStatus: is recorded as closed, like the outcome\n",
+		}, ""},
+	} {
+		out, errs, err := verb(t, nowhere, c.stdin, strings.Fields(c.line)...)
+		require.Contains(t, fmt.Sprint(err), c.err)
+		require.Equal(t, c.err == "", err == nil, c.line)
+		require.Equal(t, c.out == "", out == "", c.line)
+		require.Contains(t, out, c.out)
+		for _, problem := range c.errs {
+			require.Contains(t, errs, problem)
+		}
+		if strings.Contains(c.out, "valid") {
+			require.Equal(t, 201, strings.Count(out, `{"line":`))
+		}
+	}
 }
 
 // Names come from files of others: they must not control the terminal, break a table or forge its
 // lines.
 func TestControlCharactersAreEscaped(t *testing.T) {
-	text, err := json.Marshal("A\x1b[2J\r\n\tB\u009b\u202e")
-	require.NoError(t, err)
+	text := storetest.Must(json.Marshal("A\x1b[2J\r\n\tB\u009b\u202e"))(t)
 	response := strings.ReplaceAll(`{"applied":false,"slug":"a","state":X,"id":"a","person":{"email":X},"warnings":[X],
 		"listings":[{"id":"a","company":X}],"keys":[{"id":"a","name":X,"useCase":X}],"requests":[{"id":"a","name":X}],
 		"accounts":[{"id":"a","email":X}],"entries":[{"id":1,"actor":X}],"listing":{"company":{"name":X},"summary":X},

@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/cmd/opportunity/internal/flags"
+	"opportunity.internal/pkg/storetest"
 )
 
 // The suite of the SDKs has the forged proofs.
 func TestVerifyEvent(t *testing.T) {
-	text, err := os.ReadFile("../../../../sdk/conformance/proofs/cases.json")
-	require.NoError(t, err)
+	text := storetest.Must(os.ReadFile("../../../../sdk/conformance/proofs/cases.json"))(t)
 	var cases []struct {
 		Name, Proof string
 		Keys        struct{ Log, Witnesses []string }

@@ -43,6 +43,17 @@ func TestChangeIsAllOrNothing(t *testing.T) {
 	})
 }
 
+// Setting the clock back must not restore an epoch that a gateway may still have cached.
+func TestEpochsIncreaseWhenTheClockIsSetBack(t *testing.T) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
+		id, _ := db.Person(t, "ada@example.org")
+		ahead := db.Now().Add(time.Hour).UnixMicro()
+		require.NoError(t, db.Exec("UPDATE accounts SET epoch = ?", ahead).Error)
+		require.NoError(t, db.Change(t.Context(), func(tx *accountdb.Tx) error { return tx.Touch(id) }))
+		require.Greater(t, storetest.Must(db.Epochs(t.Context(), "a.id = ?", id))(t)[0].Number, ahead)
+	})
+}
+
 // post posts mails about different things.
 func post(t *testing.T, db testkit.DB, mails int) {
 	t.Helper()

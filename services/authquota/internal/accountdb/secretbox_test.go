@@ -15,8 +15,7 @@ import (
 var older, newer = strings.Repeat("0f", 32), strings.Repeat("f0", 32)
 
 func box(t require.TestingT, keys ...string) accountdb.Box {
-	b := storetest.Must(accountdb.ParseBox(keys))(t)
-	return b
+	return storetest.Must(accountdb.ParseBox(keys))(t)
 }
 
 func TestSealedTextOpensOnlyWithItsContext(t *testing.T) {

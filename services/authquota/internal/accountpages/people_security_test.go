@@ -188,8 +188,7 @@ func TestTheAuthenticatorIsReplacedOnceTheNewOneHasProvenItself(t *testing.T) {
 		seed := testkit.Seed(b.Get(page).Shows(http.StatusOK))
 		require.NotEqual(t, testkit.Seed(first), seed, "one that was shown long ago has expired")
 		newCode := func(seed string) string {
-			code := storetest.Must(totp.GenerateCode(seed, f.Now()))(t)
-			return code
+			return storetest.Must(totp.GenerateCode(seed, f.Now()))(t)
 		}
 		b.Post(page, "code", b.WrongCode()).
 			Shows(422, "Enter the one that the app shows now for the QR code on this page.")

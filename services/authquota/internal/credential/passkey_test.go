@@ -30,8 +30,7 @@ func added(t testing.TB, s credential.PasskeySite, d *testkit.SecurityKey,
 	t.Helper()
 	options, challenge, err := s.BeginAdd(owner, nil)
 	require.NoError(t, err)
-	p := storetest.Must(s.FinishAdd(owner, challenge, d.Create(options), now))(t)
-	return p
+	return storetest.Must(s.FinishAdd(owner, challenge, d.Create(options), now))(t)
 }
 
 func TestAPasskeyIsAddedAndProven(t *testing.T) {

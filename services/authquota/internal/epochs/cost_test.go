@@ -2,6 +2,7 @@ package epochs
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"strings"
@@ -47,14 +48,10 @@ func newEpochs(t testing.TB, db testkit.DB) (e *Epochs, used func() (statements,
 	client.AddHook(counted)
 	count := func(*gorm.DB) { statements++ }
 	c := db.Callback()
-	for _, err := range []error{
-		c.Create().Before("*").Register("count", count), c.Query().Before("*").Register("count", count), c.Update().
-			Before("*").Register("count", count),
-		c.Delete().Before("*").Register("count", count), c.Row().Before("*").Register("count", count), c.Raw().Before("*").
-			Register("count", count),
-	} {
-		require.NoError(t, err)
-	}
+	require.NoError(t, errors.Join(c.Create().Before("*").Register("count", count),
+		c.Query().Before("*").Register("count", count), c.Update().Before("*").Register("count", count),
+		c.Delete().Before("*").Register("count", count), c.Row().Before("*").Register("count", count),
+		c.Raw().Before("*").Register("count", count)))
 	e = &Epochs{
 		Redis: client, DB: db.DB,
 		Guard: setback.New("authquota", setback.Store{DB: db.DB.DB, Changes: "changes"}, slog.New(slog.DiscardHandler),
@@ -83,6 +80,8 @@ func TestCosts(t *testing.T) {
 		require.NoError(t, db.Change(t.Context(), func(tx *accountdb.Tx) error { return tx.Touch(issued.Account) }))
 		statements, trips := used()
 		require.Equal(t, []int{3, 1}, []int{statements, trips}, "a change")
+		require.Greater(t, e.Redis.TTL(t.Context(), counter.Epochs).Val(), counter.EpochsTTL-time.Minute)
+		used()
 		require.NoError(t, e.InEffect(t.Context(), func(ctx context.Context) (accountdb.Epoch, error) {
 			k, err := store.Resolve(ctx, []string{digest})
 			return k.Epoch, err

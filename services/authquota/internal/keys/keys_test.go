@@ -251,8 +251,7 @@ func (l limits) act(action, key, request, presented string) (err error) {
 }
 
 func (l limits) keys(t require.TestingT) []keys.Key {
-	keys := storetest.Must(l.OwnKeys(l.t.Context(), l.id))(t)
-	return keys
+	return storetest.Must(l.OwnKeys(l.t.Context(), l.id))(t)
 }
 
 // ownRequest is a row of a request.
@@ -310,8 +309,7 @@ func TestOneTestKeyIsApprovedAutomatically(t *testing.T) {
 		ctx, id := t.Context(), f.person("ada@example.org")
 		offered := func() keys.Offer {
 			t.Helper()
-			o := storetest.Must(f.Offer(ctx, id))(t)
-			return o
+			return storetest.Must(f.Offer(ctx, id))(t)
 		}
 		errs := storetest.Together(6, func(int) error {
 			_, err := f.RequestKey(ctx, id, testKey, accepted, false)

@@ -320,8 +320,7 @@ func TestKeyDigestsOmitKeysThatEndedLongAgoOrUnused(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx := t.Context()
 		listed := func(after api.KeyPosition) api.KeyDigests {
-			page := storetest.Must(f.KeyDigests(ctx, after, 9))(t)
-			return page
+			return storetest.Must(f.KeyDigests(ctx, after, 9))(t)
 		}
 		shortened := func(digest string) string { return digest[:api.KeyDigestLength] }
 		used, usedDigest := f.issue(keys.Order{}, keys.MaxLife)

@@ -352,15 +352,11 @@ func TestTheLastMinuteOfAMergedAccountCountsForTheOther(t *testing.T) {
 // once, for the final holder of the key. Losses of Redis and failovers may lose requests, and never
 // count one twice.
 func TestMergedUsageIsTheSumExactlyOnce(t *testing.T) {
-	db := testkit.Open(t, testkit.Schema.SQLite(t), nil)
-	c := redistest.Embedded(t)
-	copied := new(hook)
-	onCommand(c, "evalsha", copied)
-	now := testkit.Start
-	db.Now = func() time.Time { return now }
-	rapid.Check(t, func(rt *rapid.T) {
-		now = now.AddDate(0, 0, 1) // each run has its own day
-		newModel(rt, db, c, copied).run()
+	counters, copied := newMeter(t, redistest.Embedded(t)), new(hook)
+	onCommand(counters.redis, "evalsha", copied)
+	rapid.Check(t, func(t *rapid.T) {
+		counters.db.Advance(24 * time.Hour) // each run has its own day
+		newModel(t, counters, copied).run()
 	})
 }
 
@@ -369,13 +365,10 @@ var digests int
 // model compares the counters with the requests that were made.
 type model struct {
 	*rapid.T
+	meter
 
-	ctx      context.Context
-	db       testkit.DB
-	redis    *redis.Client
-	store    *keyusage.Store
-	counters *keyusage.Counters
-	copied   *hook
+	ctx    context.Context
+	copied *hook
 
 	day      string
 	person   string // takes over the keys of the others
@@ -386,34 +379,28 @@ type model struct {
 	faults   int
 }
 
-func newModel(t *rapid.T, db testkit.DB, c *redis.Client, copied *hook) *model {
-	saved := keyusage.NewStore(db.DB)
+func newModel(t *rapid.T, counters meter, copied *hook) *model {
 	m := &model{
-		T: t, ctx: context.Background(), db: db, redis: c, store: saved, day: counter.DayOf(db.Now()),
-		copied: copied,
+		T: t, meter: counters, ctx: counters.t.Context(), copied: copied, day: counter.DayOf(counters.db.Now()),
 		holder: map[string]string{}, charged: map[string]string{}, calls: map[string]int{},
 	}
-	m.counters = keyusage.NewCounters(c, saved)
-	for range 1 + rapid.IntRange(1, 4).Draw(t, "older keys") {
+	for range rapid.IntRange(2, 5).Draw(t, "accounts") {
 		digests++
-		m.accounts = append(m.accounts, issue(t, db, digests, "").Account)
+		a := issue(t, m.db, digests, "").Account
+		m.accounts, m.holder[a], m.charged[a] = append(m.accounts, a), a, a
 	}
 	m.person = m.accounts[0]
-	for _, a := range m.accounts {
-		m.holder[a], m.charged[a] = a, a
-	}
 	return m
 }
 
 func (m *model) run() {
 	acts := map[string]func(){
-		"call": m.call, "connect": m.connect, "deliver": m.deliver, "copy": m.copyAll, "interrupted copy": m.interruptedCopy,
-		"lose":    m.lose,
-		"restore": m.restore, "fail over": m.failOver,
+		"call": m.call, "connect": m.connect, "deliver": m.deliver, "copy": m.copyAll, "interrupt": m.interruptedCopy,
+		"lose": m.lose, "restore": m.restore, "fail-over": m.failOver,
 	}
+	names := strings.Fields("call call call connect deliver copy interrupt lose restore fail-over")
 	for range rapid.IntRange(1, 20).Draw(m.T, "acts") {
-		acts[rapid.SampledFrom([]string{"call", "call", "call", "connect", "deliver", "copy", "interrupted copy", "lose",
-			"restore", "fail over"}).Draw(m.T, "act")]()
+		acts[rapid.SampledFrom(names).Draw(m.T, "act")]()
 	}
 	m.restore()
 	m.deliver()
@@ -447,27 +434,27 @@ func (m *model) connect() {
 }
 
 func (m *model) deliver() {
-	require.NoError(m, m.counters.DeliverMoves(m.ctx, ""))
+	require.NoError(m, m.DeliverMoves(m.ctx, ""))
 	maps.Copy(m.charged, m.holder)
 }
 
 // failOver delivers the moves, and then replaces the counters by those of a replica that lagged: it
 // lacks the moves.
 func (m *model) failOver() {
-	before := replicate(m, m.redis, m.day)
+	takeOver := m.replicate()
 	m.deliver()
 	if rapid.Bool().Draw(m.T, "copied before") {
 		m.copyAll()
 	}
-	before.takeOver()
+	takeOver()
 	m.faults++
 }
 
-func (m *model) copyAll() { require.NoError(m, m.counters.Copy(m.ctx)) }
+func (m *model) copyAll() { require.NoError(m, m.Copy(m.ctx)) }
 
 func (m *model) interruptedCopy() {
 	m.copied.before = func() error { return errors.New("stopped") } // after the counts were saved
-	_ = m.counters.Copy(m.ctx)
+	_ = m.Copy(m.ctx)
 	m.copied.before = nil
 }
 
@@ -478,7 +465,7 @@ func (m *model) lose() {
 	m.faults++
 }
 
-func (m *model) restore() { require.NoError(m, m.counters.Restore(m.ctx, m.day)) }
+func (m *model) restore() { require.NoError(m, m.Restore(m.ctx, m.day)) }
 
 func (m *model) check() {
 	want, all, counted := map[string]int{}, 0, 0
@@ -487,7 +474,7 @@ func (m *model) check() {
 		all += n
 	}
 	for _, a := range m.accounts {
-		saved := storetest.Must(m.store.UsedOn(m.ctx, a, m.db.Now()))(m)
+		saved := storetest.Must(m.UsedOn(m.ctx, a, m.db.Now()))(m)
 		n, _ := m.redis.HGet(m.ctx, counter.Day(m.day), a).Int()
 		counted += n
 		if m.holder[a] == a {
@@ -508,40 +495,28 @@ func (m *model) check() {
 	}
 }
 
-// replica is a copy of the counters of a day.
-type replica struct {
-	t       require.TestingT
-	redis   *redis.Client
-	day     string
-	hashes  map[string]map[string]string
-	changed []string
-}
-
-func replicate(t require.TestingT, c *redis.Client, day string) replica {
-	r := replica{t, c, day, map[string]map[string]string{}, c.SMembers(context.Background(), counter.Changed(day)).Val()}
-	for _, key := range []string{counter.Day(day), counter.Epochs, counter.Merged} {
-		r.hashes[key] = c.HGetAll(context.Background(), key).Val()
+// replicate returns a function that replaces the data of Redis by the counters that it has now.
+func (m *model) replicate() (takeOver func()) {
+	hashes := map[string]map[string]string{}
+	for _, key := range []string{counter.Day(m.day), counter.Epochs, counter.Merged} {
+		hashes[key] = m.redis.HGetAll(m.ctx, key).Val()
 	}
-	return r
-}
-
-// takeOver replaces the data of Redis by that of the replica.
-func (r replica) takeOver() {
-	ctx := context.Background()
-	require.NoError(r.t, r.redis.FlushAll(ctx).Err())
-	for key, fields := range r.hashes {
-		if len(fields) > 0 {
-			require.NoError(r.t, r.redis.HSet(ctx, key, fields).Err())
+	changed := m.redis.SMembers(m.ctx, counter.Changed(m.day)).Val()
+	return func() {
+		require.NoError(m, m.redis.FlushAll(m.ctx).Err())
+		for key, fields := range hashes {
+			if len(fields) > 0 {
+				require.NoError(m, m.redis.HSet(m.ctx, key, fields).Err())
+			}
 		}
-	}
-	for _, field := range r.changed {
-		require.NoError(r.t, r.redis.SAdd(ctx, counter.Changed(r.day), field).Err())
+		for _, field := range changed {
+			require.NoError(m, m.redis.SAdd(m.ctx, counter.Changed(m.day), field).Err())
+		}
 	}
 }
 
 // A value that another program has stored in Redis, in any place that authquota reads back, is
-// never
-// taken for more than a count can be, and never disables the counters.
+// never taken for more than a count can be, and never disables the counters.
 func FuzzStoredValues(f *testing.F) {
 	for _, text := range []string{"", "abc", "-1", "1e300", "2147483647", "2147483648", "9999999999999999",
 		"99999999999999999999"} {

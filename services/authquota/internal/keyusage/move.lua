@@ -6,7 +6,7 @@
 -- ARGV  1 source account    2 target account    3, 4 TTL of hashes 1 and 2 in seconds; set 6 has that of 2
 --
 -- It does not create the hash of a day that Redis lacks, because the creator restores it from the ledger.
--- The same step increments the epoch, as raise.lua does, so that no request is charged to the source account afterwards.
+-- The same step increments the epoch, so that no request is charged to the source account afterwards.
 
 local epochs, merged, day = KEYS[1], KEYS[2], KEYS[3]
 local from, to = ARGV[1], ARGV[2]

@@ -3,7 +3,6 @@ package keyusage_test
 import (
 	"encoding/json"
 	"fmt"
-	"syscall"
 	"testing"
 	"time"
 
@@ -117,42 +116,35 @@ func BenchmarkTenThousandCalls(b *testing.B) {
 	for dialect, newURL := range map[string]func(testing.TB) string{"postgres": testkit.Schema.Postgres,
 		"sqlite": testkit.Schema.SQLite} {
 		b.Run(dialect, func(b *testing.B) {
-			url, start := newURL(b), time.Now()
-			db := testkit.Open(b, url, func() time.Time { return start })
-			s := keyusage.NewStore(db.DB)
+			start := time.Now()
+			db := testkit.Open(b, newURL(b), func() time.Time { return start })
+			s, calls, cpu := keyusage.NewStore(db.DB), 0, time.Duration(0)
 			var held []keys.Key
 			for i := range 5 {
 				held = append(held, issue(b, db, i, ""))
 			}
-			var cpu time.Duration
-			calls := 0
 			for b.Loop() {
 				b.StopTimer()
 				var bodies [][]byte
-				for start := 0; start < 10_000; start += 1000 { // two seconds
+				for range 10 { // batches of two seconds
 					var batch api.UsageBatch
 					for i := range 1000 {
-						at := db.Now().Add(-24*time.Hour + time.Duration(calls)*2*time.Millisecond)
 						calls++
-						id := storetest.Must(uuid.NewV7())(b)
-						r := api.LoggedRequest{
-							ID: id.String(), Key: held[i%5].ID, At: at, Route: "/api/v1/opportunities", Params: "country=CA&limit=50",
-							Status: 200, Duration: 1234 * time.Microsecond,
-						}
+						r := logged(held[i%5].ID, 0, start.Add(-24*time.Hour+time.Duration(calls)*2*time.Millisecond))
+						r.ID = uuid.Must(uuid.NewV7()).String()
 						batch.Requests = append(batch.Requests, r)
 					}
-					body := storetest.Must(json.Marshal(batch))(b)
-					bodies = append(bodies, body)
+					bodies = append(bodies, storetest.Must(json.Marshal(batch))(b))
 				}
-				before := processCPU(b)
+				before := testkit.ProcessorTime(b)
 				b.StartTimer()
 				for _, body := range bodies {
 					var batch api.UsageBatch
 					require.NoError(b, json.Unmarshal(body, &batch))
-					requests := storetest.Must(keyusage.CheckRequests(batch.Requests, db.Now()))(b)
+					requests := storetest.Must(keyusage.CheckRequests(batch.Requests, start))(b)
 					require.NoError(b, s.AddRequests(b.Context(), requests))
 				}
-				cpu += processCPU(b) - before
+				cpu += testkit.ProcessorTime(b) - before
 			}
 			b.ReportMetric(float64(cpu.Milliseconds())/float64(b.N), "cpu-ms")
 			require.NoError(b, s.PruneRequests(b.Context()))
@@ -162,11 +154,4 @@ func BenchmarkTenThousandCalls(b *testing.B) {
 			require.Len(b, recent, api.RequestLogSize)
 		})
 	}
-}
-
-func processCPU(tb testing.TB) time.Duration {
-	tb.Helper()
-	var usage syscall.Rusage
-	require.NoError(tb, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
@@ -19,8 +20,7 @@ var writer = mail.Writer{PublicURL: "https://api.example"}
 
 // filled returns a message with distinguishable data: all that its template names.
 func filled(t require.TestingT, template string) mail.Message {
-	text, err := os.ReadFile("templates/" + template + ".txt")
-	require.NoError(t, err)
+	text := storetest.Must(os.ReadFile("templates/" + template + ".txt"))(t)
 	data := map[string]string{}
 	for _, name := range datum.FindAllStringSubmatch(string(text), -1) {
 		data[name[1]] = "<" + name[1] + "> & \"it\""
@@ -35,13 +35,14 @@ func filled(t require.TestingT, template string) mail.Message {
 	return mail.Message{To: "ada@example.org", Template: template, Data: data}
 }
 
+func write(t require.TestingT, m mail.Message) mail.Letter { return storetest.Must(writer.Write(m))(t) }
+
 func TestEveryMailIsWritten(t *testing.T) {
 	subjects := map[string]bool{}
 	for _, template := range mail.Templates() {
 		t.Run(template, func(t *testing.T) {
 			m := filled(t, template)
-			letter, err := writer.Write(m)
-			require.NoError(t, err)
+			letter := write(t, m)
 			require.Equal(t, "ada@example.org", letter.To)
 			require.NotContains(t, letter.Subject, "\n")
 			require.False(t, subjects[letter.Subject], "%q twice", letter.Subject)
@@ -83,57 +84,38 @@ func TestInvalidMessagesAreRejected(t *testing.T) {
 			require.NotContains(t, err.Error(), "bob")
 		})
 	}
-	_, err := writer.Write(good)
-	require.NoError(t, err)
+	write(t, good)
 }
 
 // Any value becomes part of one line of the mail and nothing else.
 func TestDataStayData(t *testing.T) {
+	plain := write(t, filled(t, "new-sign-in"))
 	rapid.Check(t, func(t *rapid.T) {
 		m := filled(t, "new-sign-in")
 		m.Data["agent"] = rapid.String().Draw(t, "agent")
-		letter, err := writer.Write(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		plain, err := writer.Write(filled(t, "new-sign-in"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Count(letter.Text, "\n") != strings.Count(plain.Text, "\n") ||
-			strings.Count(letter.HTML, "<") != strings.Count(plain.HTML, "<") {
-			t.Fatalf("%q is more than a datum", m.Data["agent"])
-		}
+		letter := write(t, m)
+		require.Equal(t, strings.Count(plain.Text, "\n"), strings.Count(letter.Text, "\n"))
+		require.Equal(t, strings.Count(plain.HTML, "<"), strings.Count(letter.HTML, "<"))
 		m = filled(t, "key-revoked")
 		m.Data["name"] = rapid.String().Draw(t, "name")
-		letter, err = writer.Write(m)
-		if err != nil || strings.ContainsFunc(letter.Subject, unicode.IsControl) {
-			t.Fatalf("%q, %v", letter.Subject, err)
-		}
+		require.False(t, strings.ContainsFunc(write(t, m).Subject, unicode.IsControl))
 	})
 	m := filled(t, "new-sign-in")
-	m.Data["agent"] = ""
-	letter, err := writer.Write(m)
-	require.NoError(t, err, "a browser without a name signs in all the same")
-	require.Contains(t, letter.Text, "Browser: unknown")
+	m.Data["agent"] = "" // a browser without a name signs in all the same
+	require.Contains(t, write(t, m).Text, "Browser: unknown")
 	m.Data["agent"] = strings.Repeat("x", 10_000)
-	letter, err = writer.Write(m)
-	require.NoError(t, err)
-	require.Less(t, len(letter.Text), 2_000)
+	require.Less(t, len(write(t, m).Text), 2_000)
 }
 
 func TestParagraphsOfTheOperator(t *testing.T) {
 	m := filled(t, "api-change")
 	m.Data["text"] = "One\n<two>\x00\n\nThree"
-	letter, err := writer.Write(m)
-	require.NoError(t, err)
+	letter := write(t, m)
 	require.Contains(t, letter.Text, "One\n<two> \n\nThree\n\nChangelog:\n")
 	require.Contains(t, letter.HTML, "<p>One<br>&lt;two&gt; </p>\n<p>Three</p>\n")
 	m = filled(t, "account-suspended")
 	m.Data["reason"] = "One\ntwo"
-	letter, err = writer.Write(m)
-	require.NoError(t, err)
-	require.Contains(t, letter.Text, "One two", "other data stay one line")
+	require.Contains(t, write(t, m).Text, "One two", "other data stay one line")
 }
 
 func TestMaskedAddresses(t *testing.T) {

@@ -158,8 +158,7 @@ func TestKeyNoticeRespectsTheChoice(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		s := keys.NewStore(f.db.DB)
 		record := keys.Record{Digest: strings.Repeat("d", 64), Prefix: "oda_live_", LastFour: "abcd"}
-		_, err := s.Issue(t.Context(), "ada", keys.Order{Account: f.id, UseCase: "x"}, keys.MaxLife, record)
-		require.NoError(t, err)
+		storetest.Must(s.Issue(t.Context(), "ada", keys.Order{Account: f.id, UseCase: "x"}, keys.MaxLife, record))(t)
 		f.choose()
 		f.db.Advance(keys.MaxLife - 20*24*time.Hour)
 		require.NoError(t, s.Remind(t.Context()))
@@ -244,8 +243,7 @@ var sunset = api.AnnouncementRequest{
 
 func (f fixture) announce(r api.AnnouncementRequest) api.Announcement {
 	f.t.Helper()
-	a := storetest.Must(f.Announce(f.t.Context(), "ann", r))(f.t)
-	return a
+	return storetest.Must(f.Announce(f.t.Context(), "ann", r))(f.t)
 }
 
 // posted runs the loop and returns the subjects of the mails, sorted.

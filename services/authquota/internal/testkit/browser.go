@@ -94,8 +94,7 @@ func (b *Browser) send(method, path, kind, body string, header http.Header) Page
 	for name, value := range b.Cookies {
 		r.AddCookie(&http.Cookie{Name: name, Value: value}) //nolint:gosec // a request has no cookie attributes
 	}
-	response, err := http.DefaultTransport.RoundTrip(r)
-	require.NoError(b.t, err)
+	response := storetest.Must(http.DefaultTransport.RoundTrip(r))(b.t)
 	defer response.Body.Close()
 	read := storetest.Must(io.ReadAll(response.Body))(b.t)
 	for _, c := range response.Cookies() {

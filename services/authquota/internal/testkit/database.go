@@ -3,6 +3,7 @@ package testkit
 import (
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -77,8 +78,7 @@ func Box(t testing.TB, keys ...string) accountdb.Box {
 	for i, key := range keys {
 		encoded[i] = strings.Repeat(key, 32)
 	}
-	box := storetest.Must(accountdb.ParseBox(encoded))(t)
-	return box
+	return storetest.Must(accountdb.ParseBox(encoded))(t)
 }
 
 // Advance moves the clock forward.
@@ -155,4 +155,12 @@ func (db DB) Dump(t testing.TB) map[string]string {
 		dump[table] = fmt.Sprint(rows)
 	}
 	return dump
+}
+
+// ProcessorTime returns the CPU time used by this process, without that of a database server.
+func ProcessorTime(t testing.TB) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	require.NoError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

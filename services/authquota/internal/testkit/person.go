@@ -47,8 +47,7 @@ func (p *Person) Code() string {
 
 func code(t testing.TB, seed string, at time.Time) string {
 	t.Helper()
-	code := storetest.Must(totp.GenerateCode(seed, at))(t)
-	return code
+	return storetest.Must(totp.GenerateCode(seed, at))(t)
 }
 
 // WrongCode returns a code that is not valid within a minute of now.

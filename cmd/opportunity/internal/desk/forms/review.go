@@ -100,7 +100,6 @@ func (f *Review) adopt() {
 	}
 }
 
-// add adds sources that the form does not have yet.
 func (f *Review) add(urls ...string) {
 	for _, u := range urls {
 		if !slices.Contains(f.Sources(), u) {
@@ -169,7 +168,6 @@ func (f Review) carried(name string) string {
 	return Keep
 }
 
-// unusable reports whether a source is marked as gone or not opened.
 func (f Review) unusable(source string) bool {
 	return f.Mark(source) == Gone || f.Mark(source) == CannotOpen
 }

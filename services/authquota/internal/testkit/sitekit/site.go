@@ -133,8 +133,7 @@ func (s *Site) Charge(accountID string, calls int) {
 // Epoch returns the epoch of an account that is in effect.
 func (s *Site) Epoch(accountID string) int64 {
 	s.t.Helper()
-	epoch := storetest.Must(s.Client().HGet(s.t.Context(), counter.Epochs, accountID).Int64())(s.t)
-	return epoch
+	return storetest.Must(s.Client().HGet(s.t.Context(), counter.Epochs, accountID).Int64())(s.t)
 }
 
 // Visitor returns a person without an account.
