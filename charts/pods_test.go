@@ -1,6 +1,7 @@
 package charts_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -143,8 +144,9 @@ func TestJobsHaveOnlyDatabaseSecret(t *testing.T) {
 func TestServicesFindTheirPods(t *testing.T) {
 	eachInstallation(t, func(t *testing.T, all []manifest) {
 		for _, s := range of[*corev1.Service](all) {
-			delete(s.Spec.Selector, "statefulset.kubernetes.io/pod-name") // set by the cluster
-			found := slices.DeleteFunc(pods(all), func(p pod) bool { return !matches(s.Spec.Selector, p.meta.Labels) })
+			selector := maps.Clone(s.Spec.Selector)
+			delete(selector, "statefulset.kubernetes.io/pod-name") // set by the cluster
+			found := slices.DeleteFunc(pods(all), func(p pod) bool { return !matches(selector, p.meta.Labels) })
 			require.Len(t, found, 1, s.Name)
 			require.True(t, found[0].serves, "%s selects %s", s.Name, found[0].owner)
 			for _, port := range s.Spec.Ports {

@@ -148,7 +148,7 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// made caches the manifests of each case. Tests must not modify them.
+// made caches the manifests of each case. Tests must not modify manifests.
 var made = map[string][]manifest{}
 
 func eachCase(t *testing.T, test func(t *testing.T, all []manifest)) {
@@ -189,15 +189,24 @@ type manifest struct {
 	metav1.Object
 }
 
+// decoded has the manifests by their text. Most are the same for all values, and parsing them takes
+// longer than rendering.
+var decoded = map[string]manifest{}
+
 // decode decodes a manifest into the type of its kind. Unknown and repeated fields fail the test.
 func decode(t *testing.T, file, text string) manifest {
 	t.Helper()
+	if m, again := decoded[text]; again {
+		m.file = file
+		return m
+	}
 	m := manifest{file: file, text: text}
 	require.NoError(t, yaml.Unmarshal([]byte(text), &m.TypeMeta), text)
 	object, err := types.New(m.GroupVersionKind())
 	require.NoError(t, err, file)
 	m.Object = object.(metav1.Object)
 	require.NoError(t, yaml.UnmarshalStrict([]byte(text), m.Object), text)
+	decoded[text] = m
 	return m
 }
 

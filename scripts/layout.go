@@ -64,7 +64,7 @@ func main() {
 				log.Fatalf("%s: remove the row of %s below %q: it has no folder, or another row", page, r.name, title)
 			}
 			delete(missing, r)
-			users := cmp.Or(usersOf("", r, shipped), usersOf("tests: ", r, all), "nothing")
+			users := cmp.Or(usersOf(r, shipped, false), usersOf(r, all, true), "nothing")
 			return "| `" + r.name + "` | " + cells[2] + " | " + users + " |"
 		})
 	}
@@ -152,24 +152,26 @@ func draw(section string, edges []edge) (drawing string) {
 	}
 }
 
-// usersOf returns the rooms that import r as the section of r names them, after a label, or "".
-func usersOf(label string, r room, edges []edge) string {
+// usersOf returns the rooms that import r as the section of r names them, or only their modules if
+// tests do, or "".
+func usersOf(r room, edges []edge, tests bool) string {
 	var names []string
 	for _, e := range edges {
 		switch {
 		case e.used != r:
-		case e.user.section == "pkg":
-			names = append(names, "pkg/"+e.user.name)
-		case e.user.section == r.section, e.user.section == house:
+		case e.user.section == house, e.user.section == r.section && r.section != "pkg" && !tests:
 			names = append(names, e.user.name)
+		case e.user.section == "pkg" && !tests:
+			names = append(names, "pkg/"+e.user.name)
 		default:
 			names = append(names, path.Base(e.user.section))
 		}
 	}
-	if names == nil {
-		return ""
-	}
 	slices.Sort(names)
 	users := strings.Join(slices.Compact(names), ", ")
-	return label + strings.Replace(users, "authquota, billing, catalog, gateway, history", "every service", 1)
+	users = strings.Replace(users, "authquota, billing, catalog, gateway, history", "every service", 1)
+	if tests && users != "" {
+		return "tests of " + users
+	}
+	return users
 }

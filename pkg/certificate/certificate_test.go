@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/certificate"
@@ -66,14 +65,7 @@ func (w *world) open() func(net.Listener) net.Listener {
 // overdue returns the metric that alerts use.
 func (w *world) overdue() float64 {
 	w.t.Helper()
-	families := storetest.Must(w.registry.Gather())(w.t)
-	for _, f := range families {
-		if f.GetName() == "tls_certificate_renewal_overdue" {
-			return f.GetMetric()[0].GetGauge().GetValue()
-		}
-	}
-	require.Fail(w.t, "no metric")
-	return 0
+	return servicetest.Series(w.t, w.registry, "tls_certificate_renewal_overdue")["certificate=server"]
 }
 
 func (w *world) logged(text string) int { return strings.Count(w.log.String(), text) }
@@ -113,8 +105,7 @@ func TestChangedCertificateIsPresentedWithin10Seconds(t *testing.T) {
 	w.now = w.now.Add(time.Second)
 	require.Equal(t, first.Add(30*24*time.Hour), w.presented(s))
 	require.Equal(t, 1, w.logged("certificate reread"))
-	n := storetest.Must(testutil.GatherAndCount(w.registry, "tls_certificate_expiry_timestamp_seconds"))(t)
-	require.Equal(t, 1, n)
+	require.Len(t, servicetest.Series(t, w.registry, "tls_certificate_expiry_timestamp_seconds"), 1)
 }
 
 func TestUnreadableCertificateKeepsThePreviousOne(t *testing.T) {

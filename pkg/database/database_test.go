@@ -23,6 +23,7 @@ import (
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
 )
@@ -331,7 +332,7 @@ func TestProbeFindsADatabaseThatAcceptsNoWrites(t *testing.T) {
 		require.NoError(t, db.Exec(readOnly).Error)
 		require.Error(t, db.Exec("INSERT INTO things VALUES ('a', 1)").Error)
 		require.ErrorContains(t, db.Probe(t.Context()), "database accepts no writes: ")
-		require.NotZero(t, metric(t, tel, "database_write_failures_total"))
+		require.NotZero(t, servicetest.Series(t, tel.Registry, "database_write_failures_total")[""])
 
 		require.NoError(t, db.Close())
 		other := open(t, url)
@@ -339,18 +340,6 @@ func TestProbeFindsADatabaseThatAcceptsNoWrites(t *testing.T) {
 		require.NoError(t, other.Close())
 		require.Error(t, other.Probe(t.Context()))
 	})
-}
-
-func metric(t *testing.T, tel *telemetry.Telemetry, name string) float64 {
-	t.Helper()
-	families := storetest.Must(tel.Registry.Gather())(t)
-	for _, f := range families {
-		if f.GetName() == name {
-			return f.Metric[0].GetCounter().GetValue()
-		}
-	}
-	t.Fatal("no metric", name)
-	return 0
 }
 
 // A transaction that holds the probed row for long is no failure.

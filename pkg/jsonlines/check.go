@@ -211,7 +211,6 @@ func unquoted(literal []byte) []byte {
 	return []byte(s)
 }
 
-// object describes a struct.
 type object struct {
 	fields   map[string]field // by JSON name, including those of embedded structs
 	required []field          // numbers, which would decode as zero if missing; ordered by name

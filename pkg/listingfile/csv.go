@@ -21,7 +21,6 @@ import (
 // A CSV file has one row for each listing and one column for each leaf field of Line, named by its
 // path. ToCSV and FromCSV convert between JSON Lines and CSV without loss.
 
-// kind is the format of the cells of a column.
 type kind int
 
 const (

@@ -118,7 +118,6 @@ var wrong = []struct{ from, to, problem string }{
 	{`"remote":true`, `"remote":"yes"`, `facts.remote: must be true or false; it is "yes"`},
 	{`"minimum":10.5`, `"minimum":-1`, "facts.pay.minimum: -1 must not be negative"},
 	{`"minimum":10.5,`, ``, "facts.pay.minimum: is missing"},
-	{`"minimum":10.5`, `"minimum":1e999`, `facts.pay.minimum: "1e999" has more than 15 digits`},
 	{`"CAD","unit"`, `"Cad","unit"`, "facts.pay.currency: must be a currency code of ISO 4217, three upper-case " +
 		"letters such as CAD; \"Cad\" is none: write CAD"},
 	{`"applicationStatus":"open"`, `"applicationStatus":"ajar"`, "facts.applicationStatus: must be one of"},
@@ -143,19 +142,11 @@ var wrong = []struct{ from, to, problem string }{
 	{`"companyProfile":{`, `"companyProfile":{"freshUntil":null,`, "companyProfile.freshUntil: is not a known field"},
 	{`"level":"strong"`, `"level":"high"`, "companyProfile.evidenceAssessment.level: must be one of"},
 	{`"summary":"Work."`, `"summary":"` + strings.Repeat("é", 2001) + `"`, "summary: must have at most 2000 characters"},
-	{`"overview":"More."`, `"overview":"\u0000"`, "overview: must not contain U+0000"},
 	{`"overview":"More."`, `"overview":"\u001b[2J"`, "overview: must not contain U+001B (a control character), its " +
 		"character 1"},
 	{`"name":"Acme"`, `"name":"Acme\nInc."`, "company.name: must not contain U+000A (a line break), its character 5"},
-	{`"subcategory":"tutoring"`, `"subcategory":"a\tb"`, "subcategory: must not contain U+0009 (a tab), its character 2"},
-	{`"languages":["en"]`, `"languages":["\u007f"]`, "facts.languages[0]: must not contain U+007F (a control " +
-		"character), its character 1"},
-	{`"notes":"n"`, `"notes":"a\u0085b"`, "curation.notes: must not contain U+0085 (a control character), its " +
-		"character 2"},
 	{full, `[]`, "the file is a JSON array"},
 	{full, `null`, "must be an object"},
-	{full, `{"id":`, "must be one JSON object"},
-	{`"More."`, "\"\xff\"", "must be UTF-8: save the file as UTF-8"},
 }
 
 func TestReadReportsEveryProblem(t *testing.T) {

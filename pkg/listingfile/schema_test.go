@@ -35,8 +35,8 @@ func validate(t *testing.T, schema *jsonschema.Schema, line string) error {
 // describes each.
 var beyond = []string{
 	`facts.pay.minimum: "`,
-	"companyProfile.foundedYear.value: must be a whole number, with all its digits; it is 2.01E+03", "must be UTF-8",
-	"must be one JSON object", "the file is a JSON array", "facts.countryEligibility[1].includedRegions[0]",
+	"companyProfile.foundedYear.value: must be a whole number, with all its digits; it is 2.01E+03",
+	"the file is a JSON array", "facts.countryEligibility[1].includedRegions[0]",
 	"facts.countryEligibility[0].excludedRegions[0]",
 	"facts.pay.maximum: 10 must not be below", "companyProfile.experienceSources[0].rating.value",
 	"companyProfile.experienceSources[0].rating.best",

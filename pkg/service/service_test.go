@@ -1,22 +1,27 @@
 package service_test
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/certificate"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/service/servicetest"
@@ -223,4 +228,113 @@ func TestFailedRunIsNoSuccessOfItsLoop(t *testing.T) {
 	}
 	require.NotEqual(t, after(false), after(false))
 	require.Equal(t, after(true), after(true))
+}
+
+// watching starts a service that watches the service history at base. It returns its readiness.
+func watching(t *testing.T, base string) func() servicetest.Response {
+	t.Helper()
+	cfg := newConfig(t, func(r *service.Runtime) error {
+		r.WatchPeer(peer.History, base, peer.Tokens{Peers: []string{"history:" + strings.Repeat("t", 32)}})
+		return nil
+	})
+	require.NoError(t, definition.Migrate(t.Context(), cfg))
+	s := run(t, cfg)
+	return func() servicetest.Response { return readiness(t, s) }
+}
+
+// A service that starts with a wrong token is not ready, so that a rollout keeps the old pods. Once
+// its token was accepted, by a peer that need not be ready itself, it stays ready, and names the
+// settings to compare if the token is rejected later.
+func TestRejectedTokenKeepsNewServiceUnready(t *testing.T) {
+	t.Parallel()
+	var status atomic.Int64
+	status.Store(http.StatusUnauthorized)
+	history := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(int(status.Load()))
+	}))
+	defer history.Close()
+	readiness := watching(t, history.URL)
+	const fault = "test to history (the token of test is rejected: compare history:... in OPPORTUNITY_PEER_TOKENS of " +
+		"test with test:... in OPPORTUNITY_CALLER_TOKENS of history)"
+	storetest.Eventually(t, "the fault is named", func() bool { return strings.Contains(readiness().Body, fault) })
+	require.Equal(t, http.StatusServiceUnavailable, readiness().Status)
+
+	status.Store(http.StatusServiceUnavailable)
+	storetest.Eventually(t, "ready", func() bool { return readiness().Status == http.StatusOK })
+	require.NotContains(t, readiness().Body, "faults")
+
+	status.Store(http.StatusUnauthorized)
+	storetest.Eventually(t, "the fault is reported",
+		func() bool { return strings.Contains(readiness().Body, `"faults":["`+fault) })
+	require.Equal(t, http.StatusOK, readiness().Status)
+	status.Store(http.StatusOK)
+	storetest.Eventually(t, "no fault", func() bool { return !strings.Contains(readiness().Body, "faults") })
+}
+
+// Services that start together do not wait for each other.
+func TestUnreachablePeerDoesNotKeepServiceUnready(t *testing.T) {
+	readiness := watching(t, "http://"+storetest.FreeAddress(t))
+	storetest.Eventually(t, "ready", func() bool { return readiness().Status == http.StatusOK })
+}
+
+// runLoop runs a loop for a time of its fake clock. It returns the times of the runs since the
+// start, and the log.
+func runLoop(t *testing.T, duration time.Duration, newLoop func() service.Loop) (runs []time.Duration, log string) {
+	t.Helper()
+	var out bytes.Buffer
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		l := newLoop() // inside the bubble of the fake clock
+		do := l.Do
+		l.Do = func(ctx context.Context) error {
+			runs = append(runs, time.Since(start))
+			return do(ctx)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), duration)
+		defer cancel()
+		l.Run(ctx, slog.New(slog.NewTextHandler(&out, nil)))
+	})
+	return runs, out.String()
+}
+
+func TestLoopLogsFirstFailureAndRecovery(t *testing.T) {
+	results := []error{nil, errors.New("no store"), errors.New("still no store"), nil, nil}
+	next := 0
+	runs, log := runLoop(t, 4*time.Minute+time.Second, func() service.Loop {
+		return service.Loop{Name: "copy", Interval: time.Minute, Do: func(context.Context) error {
+			next++
+			return results[next-1]
+		}}
+	})
+	require.Equal(t, []time.Duration{0, time.Minute, 2 * time.Minute, 3 * time.Minute, 4 * time.Minute}, runs)
+	require.Equal(t, 2, strings.Count(log, "\n"), log)
+	require.Contains(t, log, `level=ERROR msg="background loop failing" loop=copy error="no store"`)
+	require.Contains(t, log, `level=INFO msg="background loop recovered" loop=copy`)
+}
+
+func TestLoopRetriesSoonerAndEndsSlowRuns(t *testing.T) {
+	runs, log := runLoop(t, 12*time.Second, func() service.Loop {
+		return service.Loop{
+			Name: "copy", Interval: time.Minute, Retry: time.Second, Timeout: 4 * time.Second,
+			Do: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+		}
+	})
+	require.Equal(t, []time.Duration{0, 5 * time.Second, 10 * time.Second}, runs)
+	require.Equal(t, 1, strings.Count(log, "\n"), "the end of the service is no failure: %s", log)
+}
+
+func TestLoopRunsWhenWoken(t *testing.T) {
+	runs, _ := runLoop(t, 25*time.Second, func() service.Loop {
+		wake := make(chan struct{})
+		return service.Loop{Name: "copy", Interval: time.Minute, Wake: wake, Do: func(ctx context.Context) error {
+			time.AfterFunc(10*time.Second, func() {
+				select {
+				case wake <- struct{}{}:
+				case <-ctx.Done():
+				}
+			})
+			return nil
+		}}
+	})
+	require.Equal(t, []time.Duration{0, 10 * time.Second, 20 * time.Second}, runs)
 }

@@ -25,43 +25,30 @@ func (h *historyServer) serveReviews(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
-	if slug, ok := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/internal/v1/records/"), "/latest"); ok {
-		_ = json.NewEncoder(w).Encode([]api.VerificationEvent{{ID: "evt_" + slug, CheckedAt: startTime}})
-		return
-	}
-	if slug, ok := strings.CutPrefix(r.URL.Path, "/internal/v1/records/"); ok {
-		reply := api.ReviewHistory{Summary: h.latest(slug), Events: append([]api.RecordedEvent{}, h.events[slug]...)}
-		_ = json.NewEncoder(w).Encode(reply)
-		return
-	}
-	if r.URL.Path == "/internal/v1/reviews/done" {
+	reply := func(v any) { _ = json.NewEncoder(w).Encode(v) }
+	id, isRecord := strings.CutPrefix(r.URL.Path, "/internal/v1/records/")
+	id, latest := strings.CutSuffix(id, "/latest")
+	var in api.ReviewAppend
+	switch {
+	case latest:
+		reply([]api.VerificationEvent{{ID: "evt_" + id, CheckedAt: startTime}})
+	case isRecord:
+		reply(api.ReviewHistory{Summary: h.latest(id), Events: append([]api.RecordedEvent{}, h.events[id]...)})
+	case r.URL.Path == "/internal/v1/readings":
+		reply(h.readings)
+	case r.URL.Path == "/internal/v1/reviews/done":
 		done := map[string]int{}
 		for _, events := range h.events {
 			for _, e := range events {
 				done[e.Actor]++
 			}
 		}
-		_ = json.NewEncoder(w).Encode(done)
-		return
-	}
-	if r.URL.Path == "/internal/v1/readings" {
-		_ = json.NewEncoder(w).Encode(h.readings)
-		return
-	}
-	var in api.ReviewAppend
-	if json.NewDecoder(r.Body).Decode(&in) != nil || in.Review.Slug == "" || in.Review.CheckType != api.FactualReview {
+		reply(done)
+	case json.NewDecoder(r.Body).Decode(&in) == nil && in.Review.Slug != "" && in.Review.CheckType == api.FactualReview:
+		reply(h.record(in))
+	default:
 		w.WriteHeader(http.StatusTeapot)
-		return
 	}
-	e := api.VerificationEvent{
-		Slug: in.Review.Slug, CheckedAt: in.Review.CheckedAt, CheckType: in.Review.CheckType,
-		Outcome:    in.Review.Outcome,
-		SourceURLs: in.Review.SourceURLs, Note: in.Review.Note,
-	}
-	if in.Review.Facts != nil {
-		e.Facts = &in.Review.Facts.Facts
-	}
-	_ = json.NewEncoder(w).Encode(h.record(in, e, *in.Review.LastEventID))
 }
 
 func (h *historyServer) latest(slug string) api.Summary {
@@ -74,8 +61,13 @@ func (h *historyServer) latest(slug string) api.Summary {
 	return latest
 }
 
-func (h *historyServer) record(in api.ReviewAppend, e api.VerificationEvent,
-	lastEventID string) (done api.ReviewReport) {
+func (h *historyServer) record(in api.ReviewAppend) (done api.ReviewReport) {
+	review := in.Review
+	e := api.VerificationEvent{Slug: review.Slug, CheckedAt: review.CheckedAt, CheckType: review.CheckType,
+		Outcome: review.Outcome, SourceURLs: review.SourceURLs, Note: review.Note}
+	if review.Facts != nil {
+		e.Facts = &review.Facts.Facts
+	}
 	done.Rejected = []api.RejectedLine{}
 	known := h.events[e.Slug]
 	for _, other := range known {
@@ -84,7 +76,7 @@ func (h *historyServer) record(in api.ReviewAppend, e api.VerificationEvent,
 			return done
 		}
 	}
-	if len(known) > 0 && known[0].ID != lastEventID {
+	if len(known) > 0 && known[0].ID != *review.LastEventID {
 		done.Newer = known[:1]
 		return done
 	}
@@ -132,9 +124,15 @@ func decode[T any](t testing.TB, a servicetest.Response) (out T) {
 func (s *service) sheetFor(actor, id string) api.ReviewSheet {
 	s.t.Helper()
 	sheet := operated[api.ReviewSheet](s, 200, actor, "GET", "reviews/records/"+id, "")
-	opened := fmt.Sprintf(`{"sourceUrl":"https://acme.example/about","lastEventId":%q}`, sheet.LastEventID)
-	require.Equal(s.t, http.StatusNoContent, s.operate(actor, "PUT", "reviews/records/"+id+"/opened", opened).Status)
+	s.open(actor, id, sheet)
 	return sheet
+}
+
+// open opens a source from a sheet.
+func (s *service) open(actor, id string, sheet api.ReviewSheet) {
+	s.t.Helper()
+	body := fmt.Sprintf(`{"sourceUrl":"https://acme.example/about","lastEventId":%q}`, sheet.LastEventID)
+	require.Equal(s.t, http.StatusNoContent, s.operate(actor, "PUT", "reviews/records/"+id+"/opened", body).Status)
 }
 
 // opened returns the source that was opened for the newest review of a listing.

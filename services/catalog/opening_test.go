@@ -36,11 +36,9 @@ func TestSomeUnchangedReviewsNeedAnOpenedSource(t *testing.T) {
 			require.Equal(t, "sourceUrls", report.Rejected[0].Problems[0].Path)
 			require.Contains(t, report.Rejected[0].Problems[0].Message, "one unchanged review in ten")
 			require.False(t, s.submit(actor, "x", "").Applied, "another try draws the same")
-			opened := fmt.Sprintf(`{"sourceUrl":"https://acme.example/about","lastEventId":%q}`, sheet.LastEventID)
-			a := s.operate("another", "PUT", "reviews/records/x/opened", opened)
-			require.Equal(t, http.StatusNoContent, a.Status, a.Body)
+			s.open("another", "x", sheet)
 			require.False(t, s.submit(actor, "x", "").Applied, "another operator opened it")
-			s.operate(actor, "PUT", "reviews/records/x/opened", opened)
+			s.open(actor, "x", sheet)
 			require.True(t, s.submit(actor, "x", "").Applied)
 			require.Equal(t, "https://acme.example/about", s.history.opened("x"), "the review records it")
 		}

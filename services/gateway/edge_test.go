@@ -2,11 +2,9 @@ package gateway_test
 
 import (
 	"bufio"
-	"compress/gzip"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -96,34 +94,4 @@ func TestFreeTierUsesOnlyItsShareOfTheCapacity(t *testing.T) {
 		}
 		require.Contains(t, gw.get(t, c.key).body, c.then)
 	}
-}
-
-// The catalog compresses its responses. The gateway compresses the history.
-func TestCompression(t *testing.T) {
-	w, gw, key := startWithKey(t)
-	long := `{"data":"` + strings.Repeat("a", 5000) + `"}`
-	service := func(rw http.ResponseWriter, r *http.Request) {
-		rw.Header()["Vary"] = []string{"Authorization"}
-		respond(200, long)(rw, r)
-	}
-	w.catalog.respondWith(service)
-	w.history.respondWith(service)
-	get := func(path string) response {
-		return gw.do(t, request{key: key, path: path, header: http.Header{"Accept-Encoding": {"gzip"}}})
-	}
-	a := get("/api/v1/opportunities")
-	require.Equal(t, long, a.body)
-	require.Equal(t, []string{"Authorization"}, a.header.Values("Vary"))
-
-	a = get("/api/v1/opportunities/a/history")
-	require.Equal(t, "gzip", a.header.Get("Content-Encoding"))
-	require.ElementsMatch(t, []string{"Accept-Encoding", "Authorization"}, a.header.Values("Vary"))
-	require.Equal(t, `W/"1"`, a.header.Get("ETag"))
-	unzip, err := gzip.NewReader(strings.NewReader(a.body))
-	require.NoError(t, err)
-	plain, err := io.ReadAll(unzip)
-	require.NoError(t, err)
-	require.Equal(t, long, string(plain))
-	w.history.respondWith(respond(304, ""))
-	require.Equal(t, 304, get("/api/v1/opportunities/a/history").status)
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -43,9 +42,9 @@ func TestDocumentsFollowTheTierTable(t *testing.T) {
 // documented waits until the gateway has fetched the tier table.
 func (r replica) documented(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	storetest.Eventually(t, "described", func() bool {
 		return r.operate(t, "GET", "/readyz", "", nil, nil).status == http.StatusOK
-	}, 30*time.Second, 5*time.Millisecond)
+	})
 }
 
 var otherPepper = bytes.Repeat([]byte{8}, 32)
@@ -53,8 +52,7 @@ var otherPepper = bytes.Repeat([]byte{8}, 32)
 // state is the response of the pod's readiness probe.
 func (r replica) state(t *testing.T) string {
 	t.Helper()
-	a := replica{url: r.operations}.do(t, request{method: http.MethodGet, path: "/readyz"})
-	return a.body
+	return replica{url: r.operations}.do(t, request{path: "/readyz"}).body
 }
 
 // A gateway that would reject the keys that authquota issues does not become ready.
@@ -108,4 +106,25 @@ func TestChangedTierTableAppliesToCachedKeys(t *testing.T) {
 		return strings.Contains(gw.do(t, request{path: "/docs/limits"}).body, `">4,321</td>`)
 	})
 	require.Contains(t, gw.get(t, key).header.Get("RateLimit-Policy"), "4321")
+}
+
+// The front page shows what the catalog has, and the status page shows what the gateway sees.
+// Neither waits for another service.
+func TestFrontAndStatusPage(t *testing.T) {
+	w := newEnvironment(t)
+	w.catalog.overview = "{" +
+		`"generatedAt":"2026-11-22T12:00:00Z","categories":[{"category":"online","statuses":{"verified":7}}]}`
+	w.history.Close()
+	gw, key := w.start(), w.authquota.issue("acc_a", developer)
+	require.Equal(t, http.StatusOK, gw.get(t, key).status)
+	for path, texts := range map[string][]string{
+		"/": {"7 public records at 22 November 2026, 12:00 UTC."},
+		"/status": {"75.00% served", `Verification history</th><td data-label="State"><span class="badge bad">Problem</span>`,
+			`Accounts and keys</th><td data-label="State"><span class="badge good">Available</span>`},
+	} {
+		for _, text := range texts {
+			storetest.Eventually(t, text, func() bool { return strings.Contains(gw.do(t, request{path: path}).body, text) })
+		}
+	}
+	require.Equal(t, "public, no-cache", gw.do(t, request{path: "/"}).header.Get("Cache-Control"))
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -22,7 +21,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
-	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/redisdb"
 	"opportunity.internal/pkg/server"
@@ -121,15 +119,6 @@ func (w *environment) startAndStop(adjust ...func(*gateway.Config)) (gw replica,
 	return replica{s.URL, "http://" + admin.Addr().String(), s.OperationsURL}, s.Stop
 }
 
-// charged returns the calls charged today to the account and to all accounts.
-func (w *environment) charged(account string) (calls, all int) {
-	w.t.Helper()
-	day := w.counters.HGetAll(context.Background(), counter.Day(counter.DayOf(time.Now()))).Val()
-	_, _ = fmt.Sscan(day[account], &calls)
-	_, _ = fmt.Sscan(day[counter.ServiceField], &all)
-	return calls, all
-}
-
 // request is a request to a gateway. The defaults are GET of the list without a key.
 type request struct {
 	method, path string
@@ -198,7 +187,6 @@ type service struct {
 	*httptest.Server
 	mu       sync.Mutex
 	seen     []*http.Request
-	received []string // their bodies
 	handler  http.HandlerFunc
 	overview string // of a catalog; empty: 404
 	ready    string // body of /readyz
@@ -228,7 +216,7 @@ func (s *service) serve(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	s.mu.Lock()
-	s.seen, s.received = append(s.seen, r), append(s.received, string(body))
+	s.seen = append(s.seen, r)
 	handler := s.handler
 	s.mu.Unlock()
 	if handler == nil {
@@ -241,19 +229,13 @@ func (s *service) serve(w http.ResponseWriter, r *http.Request) {
 func (s *service) respondWith(handler http.HandlerFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.handler, s.seen, s.received = handler, nil, nil
+	s.handler, s.seen = handler, nil
 }
 
 func (s *service) requests() []*http.Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.seen)
-}
-
-func (s *service) bodies() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.received)
 }
 
 func respond(status int, body string) http.HandlerFunc {

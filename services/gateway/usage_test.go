@@ -2,8 +2,6 @@ package gateway_test
 
 import (
 	"net/http"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,89 +9,9 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
-	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/gateway"
 )
-
-// Each call of an existing key is sent once with its outcome. Calls of unknown keys are not sent.
-func TestEachCallIsSentOnce(t *testing.T) {
-	w := newEnvironment(t)
-	gw, end := w.startAndStop()
-	past := time.Now().Add(-time.Second)
-	good := w.authquota.issue("acc_good", developer)
-	expired := w.authquota.issue("acc_expired", developer, func(p *api.Principal) { p.ExpiresAt = past })
-	revoked := w.authquota.issue("acc_revoked", developer, func(p *api.Principal) { p.RevokedAt = &past })
-	suspended := w.authquota.issue("acc_suspended", developer, func(p *api.Principal) { p.Suspended = true })
-	minute := w.authquota.issue("acc_minute", api.Limits{PerMinute: 1, PerDay: 9})
-	daily := w.authquota.issue("acc_daily", api.Limits{PerMinute: 9, PerDay: 1})
-
-	const errorBody = `{"error":{"code":"invalid_parameter","message":"no"}}`
-	for status, calls := range map[int]int{200: 3, 304: 1, 404: 2, 400: 2, 402: 1, 500: 1, 503: 1, 302: 1} {
-		w.catalog.respondWith(respond(status, errorBody))
-		for range calls {
-			gw.get(t, good)
-		}
-	}
-	w.catalog.respondWith(nil)
-	gw.do(t, request{key: good, method: http.MethodHead})
-	gw.do(t, request{key: good, body: strings.NewReader("x")})
-	gw.do(t, request{key: good, method: http.MethodPost})                         // not a call: wrong method
-	gw.do(t, request{key: good, method: http.MethodOptions})                      // not a call
-	gw.do(t, request{key: good, path: "/nowhere"})                                // not a call: unknown path
-	gw.do(t, request{header: http.Header{"Authorization": {"Bearer malformed"}}}) // malformed key
-	gw.do(t, request{key: apikey.Generate(apikey.Live)})                          // unknown key
-	for _, key := range []apikey.Key{expired, revoked, suspended, minute, minute, daily, daily, daily} {
-		gw.get(t, key)
-	}
-	w.catalog.respondWith(truncated)
-	_, err := gw.try(request{key: good})
-	require.Error(t, err)
-	end()
-
-	require.Equal(t, map[api.CallOutcome]int{
-		api.CallServed: 5, api.CallNotFound: 2, api.CallBadRequest: 3, api.CallSubscriptionRequired: 1, api.CallFailed: 4,
-	}, w.authquota.usageOf("key_acc_good"))
-	for key, outcomes := range map[string]map[api.CallOutcome]int{
-		"key_acc_expired": {api.CallExpiredAPIKey: 1}, "key_acc_revoked": {api.CallRevokedAPIKey: 1},
-		"key_acc_suspended": {api.CallAccountSuspended: 1},
-		"key_acc_minute":    {api.CallServed: 1, api.CallMinuteLimitReached: 1},
-		"key_acc_daily":     {api.CallServed: 1, api.CallDailyLimitReached: 2},
-	} {
-		require.Equal(t, outcomes, w.authquota.usageOf(key), key)
-	}
-	charged, _ := w.charged("acc_good")
-	require.Equal(t, 5+2, charged, "charged calls in Redis and in the usage batches")
-}
-
-// clock is a clock that tests set.
-type clock struct{ nanos atomic.Int64 }
-
-func newClock() *clock {
-	c := new(clock)
-	c.nanos.Store(time.Now().UnixNano())
-	return c
-}
-
-func (c *clock) now() time.Time             { return time.Unix(0, c.nanos.Load()) }
-func (c *clock) advance(d time.Duration)    { c.nanos.Add(int64(d)) }
-func (c *clock) config(cfg *gateway.Config) { cfg.Now, cfg.RedisNow = c.now, c.now }
-
-// Usage counts belong to the day to which the call was charged.
-func TestUsageDayIsChargedDay(t *testing.T) {
-	w, c := newEnvironment(t), newClock()
-	c.nanos.Store(time.Now().UTC().Truncate(24 * time.Hour).Add(24*time.Hour - time.Second).UnixNano())
-	gw, end := w.startAndStop(c.config)
-	key := w.authquota.issue("acc_a", developer, func(p *api.Principal) { p.ExpiresAt = c.now().Add(48 * time.Hour) })
-	today := counter.DayOf(c.now())
-	require.Equal(t, 200, gw.get(t, key).status)
-	c.advance(time.Second)
-	require.Equal(t, 200, gw.get(t, key).status)
-	end()
-	require.Equal(t, map[usageKey]int{
-		{today, "key_acc_a", api.CallServed}: 1, {counter.DayOf(c.now()), "key_acc_a", api.CallServed}: 1,
-	}, w.authquota.usage)
-}
 
 // Shutdown sends the calls since the last flush and those in flight.
 func TestShutdownSendsRemainingUsage(t *testing.T) {

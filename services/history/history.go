@@ -1,5 +1,10 @@
-// Package history implements the history service. It stores append-only verification events and
-// derives the summaries of listings.
+// Package history implements the history service. It stores append-only verification events,
+// derives the summary of each listing from them, and proves them with a transparency log.
+//
+// Config has the settings, Run serves, and Main runs a verb. Here the parts of the service are
+// wired: the store, the HTTP API, the copy of the catalog's listings (package feed), the feed of
+// summaries that the catalog follows, and the loops that sign the log. CheckLinks, Verify, Prove
+// and Recover are the work of the other verbs; the command "opportunity" calls them too.
 package history
 
 import (

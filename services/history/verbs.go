@@ -157,7 +157,6 @@ func Prove(ctx context.Context, cfg Config, id string, out io.Writer) error {
 	})
 }
 
-// readSaved reads a saved checkpoint from a file.
 func readSaved(name string) (verify.Saved, error) {
 	text, err := os.ReadFile(name)
 	return verify.Saved{Name: name, Note: string(text)}, err

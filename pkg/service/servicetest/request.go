@@ -45,7 +45,8 @@ func Send(t testing.TB, method, url string, body any, header http.Header) Respon
 	if header != nil {
 		req.Header = header
 	}
-	resp := storetest.Must(http.DefaultClient.Do(req))(t)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
 	defer resp.Body.Close()
 	text := storetest.Must(io.ReadAll(resp.Body))(t)
 	return Response{t, resp.StatusCode, resp.Header, string(text)}
@@ -102,4 +103,15 @@ func (r Response) RequireError(code problem.Code, texts ...string) api.Problem {
 		require.Contains(r.t, e.Error.Path+" "+e.Error.Message, text)
 	}
 	return e.Error
+}
+
+// NewPeer starts a fake of a service that responds with h, and sends the id of each request back as
+// services do.
+func NewPeer(h http.Handler) *httptest.Server {
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if id := r.Header[api.RequestIDHeader]; id != nil {
+			w.Header()[api.RequestIDHeader] = id
+		}
+		h.ServeHTTP(w, r)
+	}))
 }

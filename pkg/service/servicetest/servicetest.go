@@ -13,6 +13,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -86,6 +87,27 @@ func (s *Service) Metrics() string {
 func (s *Service) HasMetric(line string) bool {
 	s.t.Helper()
 	return strings.Contains(s.Metrics(), "\n"+line+"\n")
+}
+
+// Series returns the series of a metric by their labels, such as "command=get outcome=failed": the
+// values of counters and gauges, and the number of observations of histograms.
+func Series(t testing.TB, from prometheus.Gatherer, metric string) map[string]float64 {
+	t.Helper()
+	all := map[string]float64{}
+	for _, family := range storetest.Must(from.Gather())(t) {
+		if family.GetName() != metric {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetName()+"="+l.GetValue())
+			}
+			all[strings.Join(labels, " ")] = m.GetCounter().GetValue() + m.GetGauge().GetValue() +
+				float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return all
 }
 
 func (s *Service) operations(path string) Response {

@@ -70,7 +70,6 @@ func actions() map[string]action {
 	}
 }
 
-// ask shows what the action does.
 func (a action) ask(_ *Desk, v *visit) (view, error) {
 	c := a.confirm
 	c.ID, c.Action, c.Back = v.PathValue("id"), v.URL.Path, path.Dir(v.URL.EscapedPath())
@@ -85,7 +84,6 @@ func (a action) ask(_ *Desk, v *visit) (view, error) {
 	return view{Template: "confirm", Title: c.Button, Data: c}, nil
 }
 
-// act does what the person confirmed.
 func (a action) act(d *Desk, v *visit) (view, error) {
 	reason := strings.TrimSpace(v.PostFormValue("reason"))
 	if a.Reason && reason == "" {
@@ -99,7 +97,6 @@ func notFound() view {
 	return view{Template: "error", Title: "Page not found", Status: http.StatusNotFound, Data: "This page does not exist."}
 }
 
-// askPublish completes the page of the question whether to publish records.
 func askPublish(v *visit, ids []string, c *confirm) error {
 	report, err := call(v, adminapi.PublishListings,
 		adminapi.Input{Query: adminapi.Query("dryRun", "true"), Body: map[string][]string{"ids": ids}})
@@ -157,7 +154,6 @@ func withdraw(v *visit, id, reason string) (view, error) {
 	return changed(id, recordPath(id), report, "Withdrew "+id+"."), err
 }
 
-// withdrawals lists the proposals to withdraw records.
 func (d *Desk) withdrawals(v *visit) (view, error) {
 	list, err := call(v, adminapi.ListWithdrawals, adminapi.Input{})
 	return view{Template: "withdrawals", Title: "Withdrawals", Data: list.Withdrawals}, err

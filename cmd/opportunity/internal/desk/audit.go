@@ -43,7 +43,6 @@ const (
 	accountActs   = "account"
 )
 
-// logsOf returns the logs that the person's role can read.
 func logsOf(v *visit) (logs []forms.Option) {
 	role := api.Role(v.Session.Role)
 	if slices.Contains(curators, role) {

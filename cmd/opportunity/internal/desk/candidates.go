@@ -93,7 +93,6 @@ func nextCandidate(v *visit) (view, error) {
 	return view{Redirect: "/candidates", Notice: "There is no other candidate without a review."}, nil
 }
 
-// askPublishSeveral asks before it publishes several candidates, like the command.
 func (d *Desk) askPublishSeveral(v *visit) (view, error) {
 	ids := v.URL.Query()["id"]
 	if len(ids) == 0 {

@@ -79,7 +79,6 @@ func firstFree[T any](v *visit, records []T, id func(T) string) (path string, er
 	return "", nil
 }
 
-// skip hides a record from the queue for some days.
 func (d *Desk) skip(v *visit) (view, error) {
 	id, days := v.PathValue("id"), map[string]int{"1": 1, "3": 3, "7": 7, "14": 14}[v.PostFormValue("days")]
 	if days == 0 || v.PostFormValue("reason") == "" {

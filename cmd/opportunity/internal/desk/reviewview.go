@@ -238,7 +238,6 @@ func (f shownFact) Decisions() radios {
 	return r
 }
 
-// finding describes what the machine found.
 func finding(r *api.QuoteReading) template.HTML {
 	text := map[api.Finding]string{
 		api.QuotePresent: "still says so, ",

@@ -167,7 +167,6 @@ func (d *Desk) respond(v *visit, r route) (response view, err error) {
 	return r.handle(d, v)
 }
 
-// reject returns the page of an error.
 func (d *Desk) reject(v *visit, err error) view {
 	response := view{Template: "error", Title: "Something went wrong", Status: http.StatusInternalServerError,
 		Data: "The desk could not complete this request. Go back and try again; what you entered is still there."}
@@ -247,7 +246,6 @@ func tabs(role string) (allowed []tab) {
 	return allowed
 }
 
-// home shows the first page that the role can use.
 func (d *Desk) home(v *visit) (view, error) {
 	for _, t := range tabs(v.Session.Role) {
 		return view{Redirect: t.Path}, nil

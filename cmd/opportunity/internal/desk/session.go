@@ -47,7 +47,6 @@ type sessionStore struct {
 	sessions map[string]*session // without tokens
 }
 
-// newSessionStore returns a store without sessions.
 func newSessionStore(now func() time.Time) *sessionStore {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key)                          // never fails

@@ -45,7 +45,6 @@ func (d *Desk) nextPage(v *visit) string {
 
 func (d *Desk) forget(v *visit) { d.kit.SetCookie(v.w, sessionCookie, "", -time.Second) }
 
-// signInWithToken starts a session for the holder of an operator token.
 func (d *Desk) signInWithToken(v *visit) (view, error) {
 	token, name := strings.TrimSpace(v.PostFormValue("token")), strings.TrimSpace(v.PostFormValue("name"))
 	if token == "" || len(token) > maxToken || len(name) > maxName {
@@ -132,7 +131,6 @@ func (d *Desk) endSession(v *visit) (view, error) {
 	return view{Redirect: "/sessions", Notice: "The session has ended."}, nil
 }
 
-// setKeys switches single-key shortcuts on or off in this browser.
 func (d *Desk) setKeys(v *visit) (view, error) {
 	if v.PostFormValue("keys") == "off" {
 		d.kit.SetCookie(v.w, keysCookie, "off", 365*24*time.Hour)

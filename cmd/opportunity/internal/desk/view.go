@@ -102,7 +102,6 @@ func formatted(at any, machine, people string) template.HTML {
 	return template.HTML(element) //nolint:gosec // digits and month names
 }
 
-// compact shortens a text or a JSON value.
 func compact[T ~string | ~[]byte](value T) string {
 	const most = 200
 	text := []rune(string(value))

@@ -12,10 +12,8 @@ import (
 	"opportunity.internal/services/catalog/internal/store"
 )
 
-// noContent is the reply to a change that returns nothing.
 var noContent = web.Reply{Status: http.StatusNoContent}
 
-// end returns the handler of a request that ends an operator's work on a listing.
 func end(act func(ctx context.Context, id, actor string) error) func(request) (web.Reply, error) {
 	return func(r request) (web.Reply, error) { return noContent, act(r.context(), r.id(), r.actor) }
 }

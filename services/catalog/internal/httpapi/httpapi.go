@@ -1,5 +1,11 @@
-// Package httpapi serves the catalog's HTTP API for consumers (through the gateway), the history
-// service and operators.
+// Package httpapi serves the catalog's HTTP API: to consumers through the gateway, to the history
+// service, and to operators. API.Routes lists every route.
+//
+// Consumers read lists, records and changes (this file). A list comes from a snapshot.View in
+// memory, compressed by a Cache, and needs no database. Operators import, publish and edit listings
+// (operator.go, listings.go, edit.go) and review them (queue.go, submit.go, desk.go): the history
+// service records a review, and the catalog then copies its summary. Handlers return a web.Reply,
+// and a *problem.Error for what a caller did wrong.
 package httpapi
 
 import (
@@ -123,7 +129,6 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, ready http.Hand
 	engine.DELETE("/operator/v1/reviews/records/:id/skip", operator(end(a.Desk.EndSkip)))
 }
 
-// request is a request of an operator.
 type request struct {
 	*gin.Context
 
@@ -138,7 +143,6 @@ func (r request) id() string { return r.Param("id") }
 
 const maxRequest = 4 << 20 // bytes of a JSON request body
 
-// with returns the handler of a request with a JSON body.
 func with[In any](handle func(request, In) (web.Reply, error)) func(request) (web.Reply, error) {
 	return func(r request) (web.Reply, error) {
 		var in In

@@ -58,7 +58,6 @@ func (a API) importFile(r request) (web.Reply, error) {
 	return web.Reply{JSON: report}, err
 }
 
-// upload is a listings file that arrives with a request.
 type upload struct {
 	in   *bufio.Reader
 	now  time.Time
@@ -72,7 +71,6 @@ type upload struct {
 // transaction waits for the sender of the rest of a larger file.
 const received = 16 << 20
 
-// errRejected is the error of a file with invalid lines.
 var errRejected = errors.New("the file has invalid lines")
 
 // lines passes the valid lines to add. It returns errRejected at the end if there are others.

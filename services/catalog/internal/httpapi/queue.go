@@ -93,9 +93,6 @@ func (a API) queueFilter(values params.Values) (f review.QueueFilter, err error)
 	return f, nil
 }
 
-// maxWithin is the longest value of the parameter within.
-const maxWithin = 365 * 24 * time.Hour
-
 func (a API) due(r request) (web.Reply, error) {
 	within, err := within(r.values)
 	if err != nil {
@@ -113,7 +110,7 @@ func within(values params.Values) (time.Duration, error) {
 		return 0, nil
 	}
 	d, err := api.ParseDuration(text)
-	if err != nil || d > maxWithin {
+	if err != nil || d > 365*24*time.Hour {
 		return 0, problem.Invalid("within", "must be a duration such as 7d or 36h, at most 365d")
 	}
 	return d, nil

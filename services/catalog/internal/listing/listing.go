@@ -1,6 +1,11 @@
 // Package listing defines the catalog's entries, which curators maintain, and the effects of
-// changing one. Package listingfile defines the file format. Entries do not include verification,
-// which is derived from the history service's events only.
+// changing one. Package listingfile defines the file format.
+//
+// An Entry does not include verification, which is derived from the history service's events alone:
+// Entry.Public combines it with a summary to the record that consumers see. Create and Entry.Update
+// are the effects of a line of a file; a Change says which fields changed and whether they put
+// reviews in doubt, and Compare shows it to curators. Position is a position in the sequence of
+// changes.
 package listing
 
 import (

@@ -73,12 +73,12 @@ func (g generator) record(i int) Record {
 			},
 			PublishedAt: &published,
 			Sources: []api.Source{{URL: "https://source.example/" + id,
-				CheckedAt: ptr(api.CheckDate("2026-01-02"))}, {URL: "https://source.example"}},
+				CheckedAt: new(api.CheckDate("2026-01-02"))}, {URL: "https://source.example"}},
 		},
 		Visibility: listingfile.Published,
 	}}
 	if g.IntN(3) > 0 {
-		r.Entry.Subcategory = ptr(pick(g, "sub", "data-annotation", "Données annotées", "ev-charging", "-"))
+		r.Entry.Subcategory = new(pick(g, "sub", "data-annotation", "Données annotées", "ev-charging", "-"))
 	}
 	if g.IntN(4) > 0 {
 		r.Entry.Facts = g.facts(true)
@@ -168,9 +168,9 @@ func (g generator) summary(slug string, sequence int64) *api.Summary {
 	s.LastOutcome = pick(g, api.OutcomeVerified, api.OutcomeVerified, api.OutcomeVerified, api.OutcomeClosed,
 		api.OutcomeNeedsReview)
 	if s.LastOutcome == api.OutcomeVerified {
-		s.FreshUntil = ptr(at.Add(api.FreshnessWindow))
+		s.FreshUntil = new(at.Add(api.FreshnessWindow))
 		if g.IntN(5) == 0 {
-			s.ConflictAt = ptr(at.Add(time.Hour))
+			s.ConflictAt = new(at.Add(time.Hour))
 		}
 	}
 	if g.IntN(2) == 0 {
@@ -179,11 +179,9 @@ func (g generator) summary(slug string, sequence int64) *api.Summary {
 	return s
 }
 
-func (g generator) maybe() *bool { return pick(g, nil, ptr(true), ptr(false)) }
+func (g generator) maybe() *bool { return pick(g, nil, new(true), new(false)) }
 
 func pick[T any](g generator, from ...T) T { return from[g.IntN(len(from))] }
-
-func ptr[T any](v T) *T { return &v }
 
 // Published returns the records that consumers see at now, in list order.
 func Published(records []Record, now time.Time) []api.Opportunity {

@@ -1,4 +1,9 @@
-// Package query parses and validates the query strings of the list operation and of the search.
+// Package query parses and validates the query strings that consumers send: Parse and ParseSearch
+// return a Query, which has a Filter and a page, and ParseChanges returns Changes.
+//
+// Every invalid parameter is named, in a fixed order. Params returns the canonical form of a query,
+// which the addresses of other pages and entity tags use, so equal queries have equal addresses.
+// Words defines which words the search takes for equal.
 package query
 
 import (

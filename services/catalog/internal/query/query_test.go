@@ -16,8 +16,6 @@ import (
 	"opportunity.internal/services/catalog/internal/query"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 func TestParse(t *testing.T) {
 	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	first := params.Page{Number: 1, Limit: 10}
@@ -28,16 +26,16 @@ func TestParse(t *testing.T) {
 		"country=zZ":                         {Filter: query.Filter{Country: "ZZ"}, Page: first},
 		"country=CA&province=on":             {Filter: query.Filter{Country: "CA", Province: "CA-ON"}, Page: first},
 		"province=ca-Yt&country=cA":          {Filter: query.Filter{Country: "CA", Province: "CA-YT"}, Page: first},
-		"verified=false":                     {Filter: query.Filter{Verified: ptr(false)}, Page: first},
+		"verified=false":                     {Filter: query.Filter{Verified: new(false)}, Page: first},
 		"category=host":                      {Filter: query.Filter{Category: api.Host}, Page: first},
 		"checked_after=2026-11-20T09:00:00Z": {Filter: query.Filter{CheckedAfter: &at}, Page: first},
 		"checked_after=2026-11-20T10%3A00%3A00%2B01:00": {Filter: query.Filter{CheckedAfter: &at}, Page: first},
-		"checked_after=2026-11-20": {Filter: query.Filter{CheckedAfter: ptr(at.Truncate(24 * time.Hour))},
+		"checked_after=2026-11-20": {Filter: query.Filter{CheckedAfter: new(at.Truncate(24 * time.Hour))},
 			Page: first},
 		"checked_after=20261120T0900%2B00": {Filter: query.Filter{CheckedAfter: &at}, Page: first},
-		"checked_after=0000-01-01": {Filter: query.Filter{CheckedAfter: ptr(time.Date(0, 1, 1, 0,
+		"checked_after=0000-01-01": {Filter: query.Filter{CheckedAfter: new(time.Date(0, 1, 1, 0,
 			0, 0, 0, time.UTC))}, Page: first},
-		"checked_after=9999-12-31": {Filter: query.Filter{CheckedAfter: ptr(time.Date(9999, 12, 31,
+		"checked_after=9999-12-31": {Filter: query.Filter{CheckedAfter: new(time.Date(9999, 12, 31,
 			0, 0, 0, 0, time.UTC))}, Page: first},
 		"page=1000000&limit=100": {Page: params.Page{Number: 1_000_000, Limit: 50}},
 		"limit=49":               {Page: params.Page{Number: 1, Limit: 49}},
@@ -104,12 +102,7 @@ func TestParseRejects(t *testing.T) {
 		{"checked_after=2026-11-20T09:00:00+01:00", problem.InvalidParameter, "%2B"}, // an unescaped plus is a space
 		{"checked_after=0000-01-01T00:00:00%2B01:00", problem.InvalidParameter, "checked_after"},
 		{"checked_after=9999-12-31T23:00:00-01:00", problem.InvalidParameter, "checked_after"},
-		{"page=0", problem.InvalidParameter, "page"},
-		{"page=1000001", problem.InvalidParameter, "page"},
-		{"page=01", problem.InvalidParameter, "page"},
-		{"limit=0", problem.InvalidParameter, "limit"},
 		{"limit=101", problem.InvalidParameter, "limit"},
-		{"limit=ten", problem.InvalidParameter, "limit"},
 		{"limit=x&remote=x&country=x", problem.InvalidParameter, "country"}, // the first in the order of names
 		{"remote=%zz", problem.InvalidParameter, "remote"},
 	} {

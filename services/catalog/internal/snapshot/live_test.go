@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -31,6 +32,18 @@ type memorySource struct {
 	changesErr error  // returned by Changes after it has passed on every row
 	rowsRead   int    // by Changes
 	loads      int    // calls of Changes
+}
+
+// newSource returns a source of the records.
+func newSource(t *testing.T, records ...listingtest.Record) *memorySource {
+	s := &memorySource{rows: map[string]Row{}}
+	s.put(t, records...)
+	return s
+}
+
+// newLive returns a catalog whose clock shows now.
+func newLive(s Source, log io.Writer) *Live {
+	return NewLive(s, clock, slog.New(slog.NewTextHandler(log, nil)))
 }
 
 func (s *memorySource) Sequence(context.Context) (int64, error) {
@@ -130,10 +143,9 @@ func TestLiveFollowsSource(t *testing.T) {
 }
 
 func TestVersionsIgnoreWhatConsumersCannotSee(t *testing.T) {
-	s := &memorySource{rows: map[string]Row{}}
-	l := NewLive(s, func() time.Time { return now }, slog.New(slog.DiscardHandler))
 	records := listingtest.Records(1, 30, now)
-	s.put(t, records...)
+	s := newSource(t, records...)
+	l := newLive(s, io.Discard)
 	id := records[3].Entry.ID
 	versions := func() (list, record string) {
 		t.Helper()
@@ -154,7 +166,7 @@ func TestVersionsIgnoreWhatConsumersCannotSee(t *testing.T) {
 	afterList, afterRecord := versions()
 	require.Equal(t, [2]string{list, record}, [2]string{afterList, afterRecord})
 
-	l = NewLive(s, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+	l = newLive(s, io.Discard)
 	freshList, freshRecord := versions()
 	require.Equal(t, [2]string{list, record}, [2]string{freshList, freshRecord}, "another replica")
 	s.put(t, records[3])
@@ -165,8 +177,7 @@ func TestVersionsIgnoreWhatConsumersCannotSee(t *testing.T) {
 
 func TestLiveServesUntilMaxAgeDuringAnOutage(t *testing.T) {
 	at := now
-	s := &memorySource{rows: map[string]Row{}}
-	s.put(t, listingtest.Records(1, 5, now)...)
+	s := newSource(t, listingtest.Records(1, 5, now)...)
 	l := NewLive(s, func() time.Time { return at }, slog.New(slog.DiscardHandler))
 	require.NoError(t, l.Poll(t.Context()))
 
@@ -187,10 +198,8 @@ func TestLiveServesUntilMaxAgeDuringAnOutage(t *testing.T) {
 }
 
 func TestFailedLoadIsRetried(t *testing.T) {
-	s := &memorySource{rows: map[string]Row{}}
-	l := NewLive(s, time.Now, slog.New(slog.DiscardHandler))
-	records := listingtest.Records(1, 300, now)
-	s.put(t, records...)
+	s := newSource(t, listingtest.Records(1, 300, now)...)
+	l := newLive(s, io.Discard)
 	s.changesErr = errors.New("torn")
 	require.ErrorIs(t, l.Poll(t.Context()), s.changesErr)
 	require.Error(t, l.Loaded(t.Context()))
@@ -205,24 +214,23 @@ type loggedLine struct{ on func() }
 func (h loggedLine) Write(line []byte) (int, error) { h.on(); return len(line), nil }
 
 func TestFirstSnapshotIsServedFromTheMomentItIsThere(t *testing.T) {
-	s := &memorySource{rows: map[string]Row{}}
-	s.put(t, listingtest.Records(1, 1, now)...)
 	var l *Live
 	lines := 0
-	l = NewLive(s, func() time.Time { return now }, slog.New(slog.NewTextHandler(loggedLine{func() {
+	l = newLive(newSource(t, listingtest.Records(1, 1, now)...), loggedLine{func() {
 		lines++
 		require.NoError(t, l.Loaded(t.Context()))
 		_, err := l.View()
 		require.NoError(t, err)
-	}}, nil)))
+	}})
 	require.NoError(t, l.Poll(t.Context()))
 	require.Equal(t, 1, lines)
 }
 
 func TestUnreadableRecordIsLeftOut(t *testing.T) {
 	var log bytes.Buffer
-	s := &memorySource{rows: map[string]Row{}}
-	l := NewLive(s, func() time.Time { return now }, slog.New(slog.NewTextHandler(&log, nil)))
+	records := listingtest.Records(1, 300, now)
+	s := newSource(t, records...)
+	l := newLive(s, &log)
 	corrupt := func(id string) {
 		s.sequence++
 		s.rows[id] = Row{Sequence: s.sequence, ID: id, Document: stored("{")}
@@ -236,8 +244,6 @@ func TestUnreadableRecordIsLeftOut(t *testing.T) {
 		require.Equal(t, Stats{Records: records, LeftOut: leftOut, Sequence: s.sequence}, counters(l.Stats()))
 		require.Equal(t, logged, strings.Count(log.String(), "level=ERROR"), log.String())
 	}
-	records := listingtest.Records(1, 300, now)
-	s.put(t, records...)
 	corrupt("corrupt-from-the-start")
 	poll(300, 1, 1)
 	require.Contains(t, log.String(), "listing_id=corrupt-from-the-start")
@@ -281,7 +287,7 @@ func TestReplacedSourceIsLoadedAgain(t *testing.T) {
 		s := &memorySource{rows: map[string]Row{}, timeline: "first"}
 		records := listingtest.Records(1, 30, now)
 		var log bytes.Buffer
-		l := NewLive(s, func() time.Time { return now }, slog.New(slog.NewTextHandler(&log, nil)))
+		l := newLive(s, &log)
 		require.NoError(t, l.Poll(t.Context())) // still empty
 		s.put(t, records[:10]...)
 		require.NoError(t, l.Poll(t.Context()))

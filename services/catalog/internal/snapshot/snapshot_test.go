@@ -67,31 +67,22 @@ var filters = sync.OnceValue(combinations)
 // combinations returns all filters with these values. Each parameter is either absent or has one of
 // its values.
 func combinations() []url.Values {
-	type parameter struct {
-		name   string
-		values []string
-	}
-	parameters := []parameter{
-		{"country", []string{"ca", "US", "ZZ"}},
-		{"province", []string{api.Provinces[0], "ca-qc"}},
-		{"verified", []string{"true", "false"}},
-		{"category", []string{"online", "host"}},
-		{"checked_after", []string{"2026-11-10", "2026-11-06T10:00:00.123456Z"}},
+	parameters := [][]string{ // each with its values
+		{"country", "ca", "US", "ZZ"}, {"province", api.Provinces[0], "ca-qc"}, {"verified", "true", "false"},
+		{"category", "online", "host"}, {"checked_after", "2026-11-10", "2026-11-06T10:00:00.123456Z"},
 	}
 	for _, b := range api.BoolFacts {
-		parameters = append(parameters, parameter{b.Param, []string{"true", "false"}})
+		parameters = append(parameters, []string{b.Param, "true", "false"})
 	}
 	all := []url.Values{{}}
 	for _, p := range parameters {
 		for _, v := range all[:len(all):len(all)] {
-			if p.name == "province" && v.Get("country") != "ca" {
+			if p[0] == "province" && v.Get("country") != "ca" {
 				continue
 			}
-			for _, value := range p.values {
-				with := url.Values{p.name: {value}}
-				for name, values := range v {
-					with[name] = values
-				}
+			for _, value := range p[1:] {
+				with := maps.Clone(v)
+				with.Set(p[0], value)
 				all = append(all, with)
 			}
 		}
@@ -296,8 +287,8 @@ func TestStatusChangesWithTheClock(t *testing.T) {
 		if until := o.Verification.FreshUntil; until != nil {
 			times = append(times, until.Add(time.Nanosecond)) // a review is still fresh at FreshUntil
 		}
-		if until := profileUntil(o); until != nil {
-			times = append(times, *until) // a profile is not
+		if p := o.CompanyProfile; p != nil && p.FreshUntil != nil {
+			times = append(times, *p.FreshUntil) // a profile is not
 		}
 	}
 	rand.New(rand.NewPCG(3, 4)).Shuffle(len(times), func(i, j int) { times[i], times[j] = times[j], times[i] })
@@ -319,13 +310,6 @@ func TestStatusChangesWithTheClock(t *testing.T) {
 		require.Equal(t, snapshot.At(after).Version(), build(t, empty, records, 1).At(after).Version(),
 			"want the same version on another replica")
 	}
-}
-
-func profileUntil(o api.Opportunity) *time.Time {
-	if o.CompanyProfile == nil {
-		return nil
-	}
-	return o.CompanyProfile.FreshUntil
 }
 
 func TestPageBeyondTheEndIsEmpty(t *testing.T) {

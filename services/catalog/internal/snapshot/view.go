@@ -77,7 +77,6 @@ func (v View) Version() string {
 // FreeSetSize is the maximum number of records that the free tier sees.
 const FreeSetSize = 10
 
-// freeSet is the free set for a cutoff.
 type freeSet struct {
 	cutoff    int
 	positions []uint32 // ascending, so in list order

@@ -11,7 +11,6 @@ import (
 	"opportunity.internal/services/catalog/internal/listing"
 )
 
-// actRow is a stored change.
 type actRow struct {
 	ID     int64
 	Change changeRow `gorm:"embedded"`
@@ -69,8 +68,7 @@ func (s *Store) Decide(ctx context.Context, id, actor, decision, reason string) 
 		Reason: reason}).Error)
 }
 
-// maxWithdrawals is the maximum number of proposals in a list.
-const maxWithdrawals = 1000
+const maxWithdrawals = 1000 // in a list
 
 // Withdrawals lists the open proposals for published records, oldest first. A later decision about
 // the visibility ends a proposal. That of a review also ends with a later review, or if the review

@@ -213,3 +213,19 @@ func decodeSummary(text string) (s api.Summary, err error) {
 	}
 	return s, err
 }
+
+// summaries returns the summaries of the listings with the ids, by id. Listings without a summary
+// are not in the map.
+func summaries(tx *gorm.DB, ids []string) (map[string]api.Summary, error) {
+	rows, err := rowsByID(tx, "listing_id", ids, func(r summaryRow) string { return r.ListingID })
+	if err != nil {
+		return nil, database.Outage(err)
+	}
+	all := make(map[string]api.Summary, len(rows))
+	for id, row := range rows {
+		if all[id], err = decodeSummary(row.Document); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}

@@ -3,6 +3,7 @@ package store_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -119,8 +120,10 @@ func TestImportKeepsWithdrawnListingsAndSources(t *testing.T) {
 func TestPreviewDoesNotWrite(t *testing.T) {
 	readerOnEach(t, func(r reader) {
 		file := apitest.Lines("a", "b")
-		file[0].Curation = &api.Curation{Notes: "n"}
+		file[0].Curation, file[1].Visibility = &api.Curation{Notes: "n"}, listingfile.Published
 		r.importLines(file...)
+		r.save(api.Summary{Slug: "b", Sequence: 1, LastCheckedAt: new(at.Add(-time.Hour)),
+			LastOutcome: api.OutcomeVerified})
 		rows := func(statement string) (all []map[string]any) {
 			require.NoError(r.t, r.db.Raw(statement).Scan(&all).Error)
 			return all
@@ -136,13 +139,17 @@ func TestPreviewDoesNotWrite(t *testing.T) {
 			return all
 		}
 		before := state()
-		file[0].Company.Name, file[0].Curation, file[1].Visibility = "Z", &api.Curation{Notes: "m"},
-			listingfile.Published
-		preview := r.report(r.Preview(r.t.Context(), apitest.File(append(file, apitest.Lines("c")...))))
-		require.Equal(r.t, []int{1, 2, 0, 1}, []int{preview.Created, preview.Updated, preview.Unchanged,
-			preview.Published})
+		file = append(file, apitest.Lines("c")...)
+		file[0].Curation, file[0].Visibility = &api.Curation{Notes: "m"}, listingfile.Published
+		file[1].Company.Name = "Z"
+		counts := func(report api.ImportReport) []int {
+			return []int{report.Created, report.Updated, report.Unchanged, report.Published, report.NeverReviewed}
+		}
+		preview := r.report(r.Preview(r.t.Context(), apitest.File(file)))
+		require.Equal(r.t, []int{1, 2, 0, 1, 1}, counts(preview))
+		require.Equal(r.t, 1, preview.NeedsReview)
 		require.Equal(r.t, before, state())
-		r.importLines(file...)
+		require.Equal(r.t, counts(preview), counts(r.importLines(file...)))
 		require.NotEqual(r.t, before, state())
 	})
 }

@@ -2,9 +2,7 @@ package store
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -56,7 +54,6 @@ func saveIndex(tx *gorm.DB, listings []listing.Entry, existing []string, known m
 	return database.Insert(tx, rows, "listing_id")
 }
 
-// newIndexRow derives the index row of a listing.
 func newIndexRow(r review.Record) (indexRow, error) {
 	reasons := r.Reasons()
 	text, err := json.Marshal(reasons)
@@ -155,32 +152,4 @@ func Namesakes(tx *gorm.DB, of []Namesake) (known []Namesake, err error) {
 		UNION SELECT listing_id, visibility, host, name_key FROM listing_index WHERE name_key IN @names AND name_key <> ''
 		ORDER BY listing_id`, map[string]any{"hosts": hosts, "names": names}).Scan(&known).Error
 	return known, database.Outage(err)
-}
-
-// maxWarnings bounds the duplicates that an import names.
-const maxWarnings = 20
-
-// duplicates adds a warning for each new listing that has the host or the company name of another
-// one, private or not, stored or in an earlier step. It returns at most maxWarnings.
-func duplicates(tx *gorm.DB, steps []importStep, warnings []string) ([]string, error) {
-	var created []Namesake
-	for _, s := range steps {
-		if s.old == nil {
-			created = append(created, Namesake{s.entry.ID, string(s.entry.Visibility), host(s.entry.Company.Website),
-				nameKey(s.entry.Company.Name)})
-		}
-	}
-	if len(created) == 0 || len(warnings) == maxWarnings {
-		return warnings, nil
-	}
-	known, err := Namesakes(tx, created)
-	for _, c := range created {
-		i := slices.IndexFunc(known, func(k Namesake) bool { return c.Alike(k) != "" })
-		if i >= 0 && len(warnings) < maxWarnings {
-			warnings = append(warnings, fmt.Sprintf("%s may be a duplicate: %s (%s) has the same host or company name",
-				c.ListingID, known[i].ListingID, known[i].Visibility))
-		}
-		known = append(known, c)
-	}
-	return warnings, err
 }

@@ -10,7 +10,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/catalog/internal/listing"
 	"opportunity.internal/services/catalog/internal/review"
 )
@@ -46,35 +45,6 @@ func (s *Store) Sheet(ctx context.Context, id string, history api.ReviewHistory)
 	return sheet, nil
 }
 
-// Exists returns problem.NotFound if there is no listing with the id.
-func Exists(tx *gorm.DB, id string) error {
-	var n int64
-	if api.ValidSlug(id) { // Postgres returns an error for some strings
-		if err := tx.Table("listings").Where("id = ?", id).Count(&n).Error; err != nil {
-			return database.Outage(err)
-		}
-	}
-	if n == 0 {
-		return problem.NoSuch("listing")
-	}
-	return nil
-}
-
-// findListing returns the listing with the id, or problem.NotFound.
-func findListing(tx *gorm.DB, id string) (l stored, err error) {
-	if !api.ValidSlug(id) { // Postgres returns an error for some strings
-		return l, problem.NoSuch("listing")
-	}
-	known, err := findListings(tx, []string{id})
-	if err != nil {
-		return l, database.Outage(err)
-	}
-	if l = known[id]; l.row == nil {
-		return l, problem.NoSuch("listing")
-	}
-	return l, nil
-}
-
 // materialEdits returns the edits with material changes of the listings with the ids, by id.
 func materialEdits(tx *gorm.DB, ids []string) (map[string][]api.ListingEdit, error) {
 	if len(ids) == 0 {
@@ -100,8 +70,7 @@ func materialEdits(tx *gorm.DB, ids []string) (map[string][]api.ListingEdit, err
 	return all, nil
 }
 
-// maxChanges is the maximum number of changes in a detail.
-const maxChanges = 100
+const maxChanges = 100 // in a detail
 
 // Detail returns the listing with the id, its record and its latest changes, or problem.NotFound.
 func (s *Store) Detail(ctx context.Context, id string) (api.ListingDetail, error) {

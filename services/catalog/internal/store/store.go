@@ -16,6 +16,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"gorm.io/gorm"
@@ -148,6 +149,116 @@ func FromMicros(us *int64) *time.Time {
 	}
 	t := database.FromMicros(*us)
 	return &t
+}
+
+// Exists returns problem.NotFound if there is no listing with the id.
+func Exists(tx *gorm.DB, id string) error {
+	var n int64
+	if api.ValidSlug(id) { // Postgres returns an error for some strings
+		if err := tx.Table("listings").Where("id = ?", id).Count(&n).Error; err != nil {
+			return database.Outage(err)
+		}
+	}
+	if n == 0 {
+		return problem.NoSuch("listing")
+	}
+	return nil
+}
+
+// findListing returns the listing with the id, or problem.NotFound.
+func findListing(tx *gorm.DB, id string) (l stored, err error) {
+	if !api.ValidSlug(id) { // Postgres returns an error for some strings
+		return l, problem.NoSuch("listing")
+	}
+	known, err := findListings(tx, []string{id})
+	if err != nil {
+		return l, database.Outage(err)
+	}
+	if l = known[id]; l.row == nil {
+		return l, problem.NoSuch("listing")
+	}
+	return l, nil
+}
+
+type stored struct {
+	row   *listingRow
+	entry listing.Entry
+}
+
+// decoded returns the listings of rows, with their curations, in the same order.
+func decoded(tx *gorm.DB, rows []*listingRow) ([]stored, error) {
+	ids := make([]string, len(rows))
+	for i, row := range rows {
+		ids[i] = row.ID
+	}
+	notes, err := rowsByID(tx, "listing_id", ids, func(r *curationRow) string { return r.ListingID })
+	all := make([]stored, len(rows))
+	for i, row := range rows {
+		if err == nil {
+			all[i].row = row
+			all[i].entry, err = row.entry(notes[row.ID])
+		}
+	}
+	return all, err
+}
+
+func findListings(tx *gorm.DB, ids []string) (map[string]stored, error) {
+	var rows []*listingRow
+	if err := tx.Where("id IN ?", ids).Find(&rows).Error; err != nil {
+		return nil, err
+	}
+	all, err := decoded(tx, rows)
+	known := make(map[string]stored, len(all))
+	for _, l := range all {
+		known[l.row.ID] = l
+	}
+	return known, err
+}
+
+// rowsByID returns the rows of a table for which a column has one of the ids, by that id.
+func rowsByID[T any](tx *gorm.DB, column string, ids []string, idOf func(T) string) (map[string]T, error) {
+	var rows []T
+	if len(ids) > 0 {
+		if err := tx.Where(column+" IN ?", ids).Find(&rows).Error; err != nil {
+			return nil, err
+		}
+	}
+	all := make(map[string]T, len(rows))
+	for _, row := range rows {
+		all[idOf(row)] = row
+	}
+	return all, nil
+}
+
+// Export yields all listings, including private and withdrawn ones, ordered by id. It stops after
+// an error.
+func (s *Store) Export(ctx context.Context) iter.Seq2[listing.Entry, error] {
+	return func(yield func(listing.Entry, error) bool) {
+		for last := ""; ; {
+			part, err := s.exportBatch(ctx, last)
+			if err != nil {
+				yield(listing.Entry{}, database.Outage(err))
+				return
+			}
+			for _, l := range part {
+				if last = l.row.ID; !yield(l.entry, nil) {
+					return
+				}
+			}
+			if len(part) < batch {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) exportBatch(ctx context.Context, after string) ([]stored, error) {
+	var rows []*listingRow
+	tx := s.db.WithContext(ctx)
+	if err := tx.Where("id > ?", after).Order("id").Limit(batch).Find(&rows).Error; err != nil {
+		return nil, err
+	}
+	return decoded(tx, rows)
 }
 
 // errNoChange rolls back a transaction that must not change anything, so that the sequence stays

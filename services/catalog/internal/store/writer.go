@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -38,6 +39,42 @@ func (s *Store) writer(tx *gorm.DB, next *int64, actor string) *writer {
 	return &writer{tx: tx, next: next, actor: actor, now: now, at: *toMicros(&now)}
 }
 
+// apply runs f in one transaction, and rolls it back if f reports a rejected line or if dry is set.
+func (s *Store) apply(
+	ctx context.Context, actor string, limit time.Duration, dry bool, f func(w *writer, report *api.ImportReport) error,
+) (report api.ImportReport, err error) {
+	err = s.change(ctx, limit, func(tx *gorm.DB, next *int64) error {
+		report = api.ImportReport{Applied: true, Rejected: []api.RejectedLine{}}
+		w := s.writer(tx, next, actor)
+		if err := f(w, &report); err != nil {
+			return err
+		}
+		switch {
+		case len(report.Rejected) > 0:
+			report = onlyRejected(report)
+			return errNoChange
+		case dry:
+			report.Applied = false
+			return errNoChange
+		}
+		return nil
+	})
+	return report, err
+}
+
+func onlyRejected(r api.ImportReport) api.ImportReport {
+	return api.ImportReport{Rejected: r.Rejected, Omitted: r.Omitted}
+}
+
+// appendRejection adds r to the report, or counts it as omitted if the report is full.
+func appendRejection(report *api.ImportReport, r api.RejectedLine) {
+	if len(report.Rejected) == api.MaxReported {
+		report.Omitted++
+		return
+	}
+	report.Rejected = append(report.Rejected, r)
+}
+
 // queue queues the row of a changed listing, which has the content of e. before is nil for a new
 // one.
 func (w *writer) queue(row *listingRow, e listing.Entry, before *listing.Entry) {
@@ -73,7 +110,6 @@ func (w *writer) recordUpdate(old, entry listing.Entry, change listing.Change) e
 	return err
 }
 
-// publish records that a listing became visible.
 func (w *writer) publish(id string, fields []string) {
 	w.record(id, published, fields, false)
 	w.published = append(w.published, id)

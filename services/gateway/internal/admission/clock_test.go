@@ -301,16 +301,3 @@ func TestTimeToChargeNeedsAKnownClockAndADeadline(t *testing.T) {
 	require.NotEqual(t, "", earliest)
 	require.NotEqual(t, "", latest)
 }
-
-// The day number of the script and the date in the counter key denote the same day.
-func TestDayNumberMatchesCounterKey(t *testing.T) {
-	onServers(t, func(t *testing.T, c *redis.Client) {
-		for _, day := range []string{"1970-01-01", "2000-02-29", "2026-03-01", "2100-02-28", "2255-01-01"} {
-			start, err := time.Parse(time.DateOnly, day)
-			require.NoError(t, err)
-			clocks := &clocks{right: start.Add(24*time.Hour - time.Microsecond)}
-			require.Equal(t, day, decide(t, clocks.limiter(c, 0)).Day.String())
-			require.Equal(t, "1", c.HGet(t.Context(), counter.Day(day), principal.Account).Val(), day)
-		}
-	})
-}

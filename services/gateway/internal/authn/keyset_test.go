@@ -79,24 +79,3 @@ func TestKeysReadBeforeASyncFailsAreKnown(t *testing.T) {
 		require.ErrorIs(t, err, errNotSynced)
 	})
 }
-
-// A request for a sync is served at once, but not sooner than syncPause after the one before.
-func TestSyncOnDemand(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var times []time.Duration
-		began := time.Now()
-		s := newKeySet(func(context.Context, api.KeyPosition) (api.KeyDigests, error) {
-			times = append(times, time.Since(began))
-			return api.KeyDigests{}, nil
-		})
-		ctx, stop := context.WithTimeout(t.Context(), time.Second)
-		defer stop()
-		go s.run(ctx, slog.New(slog.DiscardHandler), func(error) {})
-		synctest.Wait()
-		found, err := s.has(ctx, []string{strings.Repeat("0", api.KeyDigestLength)})
-		require.NoError(t, err)
-		require.False(t, found)
-		<-ctx.Done()
-		require.Equal(t, []time.Duration{0, syncPause}, times)
-	})
-}

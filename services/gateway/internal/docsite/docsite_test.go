@@ -100,6 +100,31 @@ func TestEveryLinkResolves(t *testing.T) {
 	}
 }
 
+// Pages have a table of contents and lead on. A row of a table is a block on phones, so its cells
+// name their columns.
+func TestParts(t *testing.T) {
+	site := newSite(t)
+	for path, parts := range map[string][]string{
+		"/docs/filters": {`<nav class="contents" aria-label="On this page">` + "\n<details>\n<summary>On this page</summary>" +
+			"\n<ul>\n" + `<li><a href="#`, ` rel="prev"><span>Previous</span> `, ` rel="next"><span>Next</span> `},
+		"/docs":            {`<form action="/docs/search" role="search">`},
+		"/docs/agents":     {`<td data-label="Call of the API"><code>GET /api/v1/search</code></td>`},
+		"/docs/quickstart": {`<link rel="alternate" type="text/markdown" href="/docs/quickstart.md">`},
+		"/terms": {"<title>Terms of use", "Redistribute the data", "Show evidence and dates", "No warranty", "Suspension",
+			"Version " + api.TermsVersion, api.UsageRight, "has not published a contact"},
+		"/privacy": {"<title>Privacy", "Audit log", "400 days", "Stripe", "Cookies", "no client addresses",
+			"has not published a contact"},
+	} {
+		page := get(t, site, path)
+		require.Equal(t, "text/html; charset=utf-8", page.Header().Get("Content-Type"))
+		for _, part := range parts {
+			require.Contains(t, page.Body.String(), part, path)
+		}
+	}
+	require.NotContains(t, get(t, site, "/docs/search").Body.String(), "<nav class=\"turn\"")
+	require.False(t, has(site, "/.well-known/security.txt"), "security.txt without a contact")
+}
+
 func TestEveryCodeIsExplained(t *testing.T) {
 	page := get(t, newSite(t), "/docs/errors").Body.String()
 	for _, e := range problem.Table {
@@ -110,9 +135,19 @@ func TestEveryCodeIsExplained(t *testing.T) {
 	require.Contains(t, subscription, `<a href="/account/plan">Compare plans</a>`)
 }
 
-func TestDescriptionNamesThisDeployment(t *testing.T) {
+// The description names this deployment. It has no comments, and its parts stay in the order of the
+// source.
+func TestServedDescription(t *testing.T) {
 	site := newSite(t)
-	require.Contains(t, get(t, site, "/openapi.yaml").Body.String(), "servers:\n  - url: "+publicURL+"\n")
+	require.Contains(t, string(api.OpenAPIYAML), "# The contract", "the source has comments")
+	served := get(t, site, "/openapi.yaml").Body.String()
+	require.Contains(t, served, "servers:\n  - url: "+publicURL+"\n")
+	require.NotRegexp(t, `(?m)(^|\s)# `, served)
+	var order []int
+	for _, part := range []string{"openapi:", "\ninfo:", "\nservers:", "\npaths:", "\ncomponents:", "\n  schemas:"} {
+		order = append(order, strings.Index(served, part))
+	}
+	require.IsIncreasing(t, order)
 	var document struct {
 		OpenAPI string
 		Servers []struct{ URL string }
@@ -120,18 +155,6 @@ func TestDescriptionNamesThisDeployment(t *testing.T) {
 	require.NoError(t, json.Unmarshal(get(t, site, "/openapi.json").Body.Bytes(), &document))
 	require.Equal(t, "3.1.0", document.OpenAPI)
 	require.Equal(t, publicURL, document.Servers[0].URL)
-}
-
-// The served description has no comments, and its parts stay in the order of the source.
-func TestDescriptionWithoutComments(t *testing.T) {
-	require.Contains(t, string(api.OpenAPIYAML), "# The contract", "the source has comments")
-	served := get(t, newSite(t), "/openapi.yaml").Body.String()
-	require.NotRegexp(t, `(?m)(^|\s)# `, served)
-	var order []int
-	for _, part := range []string{"openapi:", "\ninfo:", "\nservers:", "\npaths:", "\ncomponents:", "\n  schemas:"} {
-		order = append(order, strings.Index(served, part))
-	}
-	require.IsIncreasing(t, order)
 }
 
 func TestErrorPageEscapesMessage(t *testing.T) {
@@ -168,8 +191,6 @@ func TestPagesAsMarkdown(t *testing.T) {
 		require.Equal(t, "text/markdown; charset=utf-8", served.Header().Get("Content-Type"))
 		require.Contains(t, served.Body.String(), text)
 	}
-	require.Contains(t, get(t, site, "/docs/quickstart").Body.String(),
-		`<link rel="alternate" type="text/markdown" href="/docs/quickstart.md">`)
 }
 
 // A search finds the sections that have words of the query, and shows where. Its text is never
@@ -194,7 +215,6 @@ func TestSearch(t *testing.T) {
 		require.NotContains(t, page, "<script>alert")
 		require.LessOrEqual(t, strings.Count(page, "<li><h2>"), 20)
 	}
-	require.Contains(t, get(t, site, "/docs").Body.String(), `<form action="/docs/search" role="search">`)
 }
 
 // The page that answers a question is among the first three.
@@ -244,22 +264,6 @@ func FuzzSearch(f *testing.F) {
 		page := get(t, site, "/docs/search?q="+url.QueryEscape(query)).Body.String()
 		require.True(t, utf8.ValidString(page))
 	})
-}
-
-// A page lists its headings, and the pages before and after it.
-func TestPagesLeadOn(t *testing.T) {
-	page := get(t, newSite(t), "/docs/filters").Body.String()
-	require.Regexp(t, `<nav class="contents" aria-label="On this page">\n<details>\n<summary>On this page</summary>\n<ul>`+
-		`\n<li><a href="#`, page)
-	require.Contains(t, page, ` rel="prev"><span>Previous</span> `)
-	require.Contains(t, page, ` rel="next"><span>Next</span> `)
-	require.NotContains(t, get(t, newSite(t), "/docs/search").Body.String(), "<nav class=\"turn\"")
-}
-
-// Each row of a table is a block on phones, so its cells name their columns.
-func TestTablesNameTheirColumns(t *testing.T) {
-	require.Contains(t, get(t, newSite(t), "/docs/agents").Body.String(),
-		`<td data-label="Call of the API"><code>GET /api/v1/search</code></td>`)
 }
 
 // Crawlers find every page, and every page states its address and what it is about.

@@ -6,15 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/gateway/internal/docsite"
 )
-
-// The pages sum the terms up in the words of the terms.
-func TestTermsHaveTheRight(t *testing.T) {
-	require.Contains(t, get(t, newSite(t), "/terms").Body.String(), api.UsageRight)
-}
 
 func siteOf(t *testing.T, by docsite.Operator) *docsite.Site {
 	t.Helper()
@@ -28,23 +22,6 @@ func contact(t *testing.T, s string) docsite.Contact {
 	c, err := docsite.ParseContact(s)
 	require.NoError(t, err)
 	return c
-}
-
-func TestTermsAndPrivacyHaveDefaults(t *testing.T) {
-	site := newSite(t)
-	for path, words := range map[string][]string{
-		"/terms": {"<title>Terms of use", "Redistribute the data", "Show evidence and dates", "No warranty", "Suspension",
-			"Version " + api.TermsVersion},
-		"/privacy": {"<title>Privacy", "Audit log", "400 days", "Stripe", "Cookies", "no client addresses"},
-	} {
-		page := get(t, site, path)
-		require.Equal(t, "text/html; charset=utf-8", page.Header().Get("Content-Type"))
-		for _, w := range words {
-			require.Contains(t, page.Body.String(), w, path)
-		}
-		require.Contains(t, page.Body.String(), "has not published a contact", path)
-	}
-	require.False(t, has(site, "/.well-known/security.txt"), "security.txt without a contact")
 }
 
 func TestOperatorTexts(t *testing.T) {

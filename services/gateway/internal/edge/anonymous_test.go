@@ -22,12 +22,8 @@ import (
 func strangers(t *testing.T, h http.Handler, method, path, body string, from func(i int) string) int {
 	t.Helper()
 	for i := range 2 * everyoneBurst {
-		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
-		if body == "" {
-			r.Body, r.ContentLength = http.NoBody, 0
-		}
+		r := newRequest(t, method, path, body, "Content-Type", jsonType)
 		r.RemoteAddr = from(i)
-		r.Header.Set("Content-Type", "application/json")
 		w := serve(h, r)
 		if w.Code == http.StatusTooManyRequests {
 			require.Equal(t, "1", w.Header().Get("Retry-After"))
@@ -57,16 +53,18 @@ func TestWorkWithoutAKeyIsLimitedByNetworkAndInTotal(t *testing.T) {
 		{http.MethodPost, "/mcp", "rubbish", 1},
 	} {
 		for limit, from := range map[int]func(int) string{networkBurst: oneNetwork, everyoneBurst: manyNetworks} {
-			e := newEdge(t)
-			now := time.Now()
-			e.Now = func() time.Time { return now }
-			e.Catalog = replies(t, http.StatusNotFound, "{}", "Content-Type", jsonType)
-			e.History = e.Catalog
-			e.Records = peer.New("http://catalog.test", "token", roundTrip(func(*http.Request) (*http.Response, error) {
-				return reply(http.StatusNotFound, strings.NewReader("{}")), nil
-			}))
-			h := e.handler(t)
-			require.Equal(t, limit/c.units, strangers(t, h, c.method, c.path, c.body, from), "%s %s", c.method, c.path)
+			t.Run(fmt.Sprint(c.method, c.path, limit), func(t *testing.T) {
+				t.Parallel() // the rejection waits
+				e := newEdge(t)
+				now := time.Now()
+				e.Now = func() time.Time { return now }
+				e.Catalog = replies(t, http.StatusNotFound, "{}", "Content-Type", jsonType)
+				e.History = e.Catalog
+				e.Records = peer.New("http://catalog.test", "token", roundTrip(func(*http.Request) (*http.Response, error) {
+					return reply(http.StatusNotFound, strings.NewReader("{}")), nil
+				}))
+				require.Equal(t, limit/c.units, strangers(t, e.handler(t), c.method, c.path, c.body, from))
+			})
 		}
 	}
 }
@@ -101,7 +99,6 @@ func TestDocumentsFromMemoryAreNotLimited(t *testing.T) {
 }
 
 func TestMessagesWithAKeyCountUnlessCharged(t *testing.T) {
-	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_opportunities"}}`
 	e := newEdge(t)
 	now := time.Now()
 	e.admits(t, func() api.Principal {
@@ -116,10 +113,7 @@ func TestMessagesWithAKeyCountUnlessCharged(t *testing.T) {
 	key := bearer()
 	served := 0
 	for range 2 * networkBurst {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", strings.NewReader(call))
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Authorization", key)
-		w := serve(h, r)
+		w := serve(h, newRequest(t, http.MethodPost, "/mcp", search, "Content-Type", jsonType, "Authorization", key))
 		if w.Code == http.StatusTooManyRequests {
 			break
 		}

@@ -120,28 +120,16 @@ func TestBodyIsCountedUntilTheResponse(t *testing.T) {
 	})
 }
 
-func TestBodiesHaveASizeAndATime(t *testing.T) {
-	for _, c := range []struct {
-		declared int
-		body     string
-		status   int
-		text     string
-		took     time.Duration
-	}{
-		{256 << 10, strings.Repeat("a", 256<<10), http.StatusOK, "262144 bytes", 0},
-		{256<<10 + 1, "", http.StatusBadRequest, "at most 256 KiB", 0},
-		{200_000, "a", http.StatusBadRequest, "The request body did not arrive within 10s.", bodyTimeout},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newReader(t)
-			status, body, took := s.response(s.post(c.declared, c.body))
-			require.Equal(t, c.status, status)
-			require.Contains(t, body, c.text)
-			require.Equal(t, c.took, took)
-			require.Zero(t, s.inMemory())
-			require.Empty(t, s.bodies.networks, "a network without bodies takes no memory")
-		})
-	}
+func TestBodiesHaveATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newReader(t)
+		status, body, took := s.response(s.post(200_000, "a"))
+		require.Equal(t, http.StatusBadRequest, status)
+		require.Contains(t, body, "The request body did not arrive within 10s.")
+		require.Equal(t, bodyTimeout, took)
+		require.Zero(t, s.inMemory())
+		require.Empty(t, s.bodies.networks, "a network without bodies takes no memory")
+	})
 }
 
 // A client that sends on after the response must be able to read it. "Connection: close" keeps

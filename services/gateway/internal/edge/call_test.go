@@ -7,12 +7,14 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/gateway/internal/admission"
 )
@@ -20,10 +22,7 @@ import (
 // list sends a call with a key that is not cached to h.
 func list(t *testing.T, h http.Handler) *httptest.ResponseRecorder {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/opportunities", nil)
-	r.Header.Set("Authorization", bearer())
-	w := serve(h, r)
-	return w
+	return serve(h, newRequest(t, http.MethodGet, "/api/v1/opportunities", "", "Authorization", bearer()))
 }
 
 // series returns the values of a metric by the values of its labels, without those that are zero.
@@ -52,7 +51,8 @@ func labels(m *dto.Metric) string {
 }
 
 // Each decision is counted. An outdated principal is looked up again, a suspended one too if its
-// epoch is not the current one.
+// epoch is not the current one, and any if Redis failed over between the lookup and the reply of the
+// new primary, whose charge is refunded.
 func TestAdmissionDecisions(t *testing.T) {
 	oneAMinute := func(p *api.Principal) { p.Limits.PerMinute = 1 }
 	noneToday := func(p *api.Principal) { p.Limits.PerDay = 0 }
@@ -61,11 +61,12 @@ func TestAdmissionDecisions(t *testing.T) {
 	}
 	current := func(*api.Principal) {}
 	for name, c := range map[string]struct {
-		lookups []func(*api.Principal) // what each lookup changes in the principal of epoch 1, the current one
-		calls   int                    // each with another key; 0: one
-		stop    bool                   // Redis is stopped after the start
-		status  int
-		counted map[string]float64
+		lookups   []func(*api.Principal) // what each lookup changes in the principal of epoch 1, the current one
+		calls     int                    // each with another key; 0: one
+		stop      bool                   // Redis is stopped after the start
+		failsOver bool                   // during the first admission
+		status    int
+		counted   map[string]float64
 	}{
 		"admitted": {lookups: []func(*api.Principal){current}, status: 200, counted: map[string]float64{"admitted free": 1}},
 		"minute limit": {lookups: []func(*api.Principal){oneAMinute, oneAMinute}, calls: 2, status: 429,
@@ -80,6 +81,8 @@ func TestAdmissionDecisions(t *testing.T) {
 			counted: map[string]float64{"admitted free": 1}},
 		"undecided": {lookups: []func(*api.Principal){current}, stop: true, status: 503,
 			counted: map[string]float64{"undecided free": 1}},
+		"failover": {lookups: []func(*api.Principal){current, current}, failsOver: true, status: 200,
+			counted: map[string]float64{"admitted free": 2}},
 		"suspended, undecided": {lookups: []func(*api.Principal){suspend(1)}, stop: true, status: 503,
 			counted: map[string]float64{"undecided free": 1}},
 	} {
@@ -91,7 +94,11 @@ func TestAdmissionDecisions(t *testing.T) {
 				c.lookups[lookups](&p)
 				lookups++
 				return p
-			}, nil)
+			}, func() {
+				if c.failsOver {
+					e.Keys.NewTerm()
+				}
+			})
 			if c.stop {
 				server.Stop()
 			}
@@ -104,6 +111,9 @@ func TestAdmissionDecisions(t *testing.T) {
 			require.Equal(t, c.status, w.Code, w.Body)
 			require.Equal(t, c.counted, series(t, e.Telemetry.Registry, "gateway_admissions_total"))
 			require.Equal(t, len(c.lookups), lookups)
+			if c.counted["admitted free"] > 0 {
+				require.Equal(t, "1", server.Client().HGet(t.Context(), counter.Day(counter.DayOf(time.Now())), "acc_a").Val())
+			}
 			require.Equal(t, c.status == 200 || c.status == 429, strings.Contains(fmt.Sprint(w.Header()), "X-RateLimit-Limit"),
 				"limits of a known, charged account")
 		})

@@ -24,9 +24,8 @@ func (panickingBody) Read([]byte) (int, error) { panic("bug") }
 
 // A client that disconnects while it gets a response is charged, and gets no error of the gateway.
 func TestDisconnectDuringTheResponseIsToldApart(t *testing.T) {
-	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_opportunities"}}`
 	for _, c := range []struct{ method, path, body, operation string }{
-		{http.MethodGet, "/api/v1/opportunities", "", "/api/v1/opportunities"}, {http.MethodPost, "/mcp", call,
+		{http.MethodGet, "/api/v1/opportunities", "", "/api/v1/opportunities"}, {http.MethodPost, "/mcp", search,
 			"/api/v1/search"},
 	} {
 		e := newEdge(t)
@@ -66,7 +65,8 @@ type canceled struct{ ctx context.Context }
 
 func (c canceled) Read([]byte) (int, error) { return 0, context.Cause(c.ctx) }
 
-// A panic after the charge refunds it; a response that can still be written shows the refund.
+// A panic after the charge refunds it; a response that can still be written shows the refund. The
+// call counts for the day of its charge, by the Redis clock.
 func TestPanicRefundsCharge(t *testing.T) {
 	e := newEdge(t)
 	var err error
@@ -77,15 +77,17 @@ func TestPanicRefundsCharge(t *testing.T) {
 	e.History = behind(t, func(*http.Request) (*http.Response, error) {
 		return reply(http.StatusOK, panickingBody{}, "Content-Type", "application/json"), nil
 	})
-	recorded, codes := map[api.CallOutcome]int{}, map[string]int{}
+	tomorrow := time.Now().Add(24 * time.Hour)
+	e.Now = func() time.Time { return tomorrow }
+	recorded, codes := map[string]int{}, map[string]int{}
 	e.Usage = usage.New(func(_ context.Context, b api.UsageBatch) error {
 		for _, c := range b.Counts {
-			recorded[c.Outcome] += c.Calls
+			recorded[c.Day+" "+string(c.Outcome)] += c.Calls
 		}
 		for _, r := range b.Requests {
 			codes[fmt.Sprint(r.Route, " ", r.Status, r.Code)]++
 			require.Positive(t, r.Duration)
-			require.WithinDuration(t, time.Now(), r.At, time.Hour)
+			require.WithinDuration(t, tomorrow, r.At, time.Hour)
 		}
 		return nil
 	}, e.Telemetry.Log)
@@ -110,7 +112,7 @@ func TestPanicRefundsCharge(t *testing.T) {
 	}
 	storetest.Eventually(t, "both calls are recorded", func() bool { return e.Usage.Pending() == 2 })
 	require.NoError(t, e.Usage.Flush(t.Context()))
-	require.Equal(t, map[api.CallOutcome]int{api.CallFailed: 2}, recorded, "recorded calls")
+	require.Equal(t, map[string]int{counter.DayOf(tomorrow.Add(-24*time.Hour)) + " failed": 2}, recorded, "recorded calls")
 	require.Equal(t, map[string]int{"/api/v1/opportunities 500internal_error": 1,
 		"/api/v1/opportunities/{id}/history 500internal_error": 1}, codes, "logged requests")
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/jobs", nil))

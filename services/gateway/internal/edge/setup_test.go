@@ -61,15 +61,15 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, errors.New("connection lost") }
 
-func newPages() (*docsite.Site, error) {
-	return docsite.New("https://api.opportunity.example", docsite.Operator{})
-}
+const publicURL = "https://api.opportunity.example"
+
+func newPages() (*docsite.Site, error) { return docsite.New(publicURL, docsite.Operator{}) }
 
 // pages are shared, because rendering them takes longer than most tests.
 var pages = sync.OnceValues(newPages)
 
 var agents = sync.OnceValues(func() (*agent.Server, error) {
-	return agent.New("https://api.opportunity.example", slog.New(slog.DiscardHandler))
+	return agent.New(publicURL, slog.New(slog.DiscardHandler))
 })
 
 // newEdge returns an Edge without keys, a limiter and services. Its recorder sends nothing.
@@ -84,7 +84,7 @@ func newEdge(t testing.TB) Edge {
 	return Edge{
 		Agent: server,
 		Usage: usage.New(func(context.Context, api.UsageBatch) error { return nil }, tel.Log),
-		Pages: site, Telemetry: tel, Errors: problem.Writer{Log: tel.Log}, Now: time.Now,
+		Pages: site, Telemetry: tel, Errors: problem.Writer{BaseURL: publicURL, Log: tel.Log}, Now: time.Now,
 	}
 }
 
@@ -160,8 +160,8 @@ func serve(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// send serves one request with headers given as pairs.
-func (e Edge) send(t *testing.T, method, path, body string, headers ...string) *httptest.ResponseRecorder {
+// newRequest returns a request with headers given as pairs.
+func newRequest(t testing.TB, method, path, body string, headers ...string) *http.Request {
 	t.Helper()
 	var in io.Reader
 	if body != "" {
@@ -171,5 +171,11 @@ func (e Edge) send(t *testing.T, method, path, body string, headers ...string) *
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	return serve(e.handler(t), r)
+	return r
+}
+
+// send serves one request with headers given as pairs.
+func (e Edge) send(t testing.TB, method, path, body string, headers ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	return serve(e.handler(t), newRequest(t, method, path, body, headers...))
 }

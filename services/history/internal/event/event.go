@@ -1,6 +1,10 @@
-// Package event has the verification events of the history: Record, an event as it is stored, with
-// its leaf in the log; State, the summary of a listing, which StateOf derives from its events; and
-// the rules of second opinions, Differences and DrawnForOpinion.
+// Package event has the verification events of the history and what they amount to. It has no
+// store and no clock: the same events have the same leaves and the same summary everywhere.
+//
+// A Record is an event as it is stored and hashed. New makes it from an event of the API, Attach
+// adds its private part, and Leaf is its entry in the log. A State is the summary of a listing.
+// StateOf derives it from all events of the listing, in any order, so a late or repeated append
+// changes nothing else. DrawnForOpinion and Differences are the rules of second opinions.
 package event
 
 import (

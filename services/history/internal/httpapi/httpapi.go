@@ -1,5 +1,10 @@
-// Package httpapi is the HTTP API of the history service. Consumers read histories through the
-// gateway, the catalog pulls summaries, and curators append events.
+// Package httpapi is the HTTP API of the history service. API.Routes has the table of all routes,
+// and package peer the rules about their callers.
+//
+// Consumers read histories and the log through the gateway. The catalog pulls summaries, sends the
+// reviews of the desk and reads the part of a review sheet that the history has. Operators append
+// files of events and ask what was known at a time. Reads for people go through API.Query, which
+// bounds them during an outage of the database.
 package httpapi
 
 import (

@@ -38,7 +38,6 @@ type host struct {
 	ready time.Time // earliest start of the next request
 }
 
-// host returns the limits of the host of u.
 func (c *Checker) host(u *url.URL) *host {
 	h, _ := c.hosts.LoadOrStore(hostname(u), &host{lock: make(chan struct{}, 1), gap: c.cfg.Gap, ready: c.start})
 	return h.(*host)

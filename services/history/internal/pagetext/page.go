@@ -1,6 +1,10 @@
 // Package pagetext reads the text of web pages, looks for quotes in it, and suggests quotes. It
 // does no input or output. Pages are hostile input: time and memory are linear in the size of the
 // page, and everything it returns is plain text, never markup.
+//
+// Read returns a Page, the text that a reader sees, or an Unreadable with the reason why there is
+// none. On the text, Find looks for a quote, Nearest for the sentence most like a missing one,
+// Suggest for sentences that support facts, and Closed for one that says that the page is closed.
 package pagetext
 
 import (

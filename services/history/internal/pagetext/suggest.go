@@ -71,7 +71,6 @@ func Nearest(text string, q api.Quote) (nearest api.Quote, found bool) {
 	return nearest, found
 }
 
-// wordsOf returns the words of text, folded.
 func wordsOf(text string) map[string]bool {
 	words := map[string]bool{}
 	for word := range strings.FieldsFuncSeq(fold(Normalize(text)),

@@ -51,7 +51,6 @@ type proposed struct {
 	evidence    api.Evidence
 }
 
-// propose returns the record of a line by actor at now.
 func propose(l eventfile.Line, actor string, now time.Time) (proposed, error) {
 	r, err := event.New(l.Event)
 	if err != nil {

@@ -171,7 +171,6 @@ func addCaptures(tx *gorm.DB, records []proposed) error {
 	return nil
 }
 
-// earliestCapture returns the earliest time of a capture of the review's pages.
 func (p *proposed) earliestCapture() int64 { return p.RecordedAt - maxCaptureAge.Microseconds() }
 
 // Readings returns the findings for the quotes on the latest texts of their pages. A quote whose

@@ -12,10 +12,8 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
-	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/eventfile"
 	"opportunity.internal/pkg/feed"
-	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history/internal/store"
 )
 
@@ -128,22 +126,20 @@ func TestQuotesAreFoundOnLatestTexts(t *testing.T) {
 			require.Equal(t, pay, found[0].Quote)
 			return found[0].Finding, found[0].Note
 		}
+		none := api.ReadingMarks{Missing: []string{}, Present: []string{}}
+		present, missing := none, none
+		present.Present, missing.Missing = []string{"a"}, []string{"a"}
 		for i, c := range []struct {
 			outcome api.Outcome
 			text    string
 			want    api.Finding
 			marks   api.ReadingMarks
 		}{
-			{api.OutcomeReachable, "We pay $20 per hour. You must be 18 or older.", api.QuotePresent,
-				api.ReadingMarks{Missing: []string{}, Present: []string{"a"}}},
-			{api.OutcomeReachable, "New: we pay up to $20 per hour.", api.QuoteMoved,
-				api.ReadingMarks{Missing: []string{}, Present: []string{}}},
-			{api.OutcomeReachable, "We pay $200 per hour. You must be 18 or older.", api.QuoteMissing,
-				api.ReadingMarks{Missing: []string{"a"}, Present: []string{}}},
-			{api.OutcomeBlocked, "Answered 403.", api.QuoteUnknown,
-				api.ReadingMarks{Missing: []string{}, Present: []string{}}},
-			{api.OutcomeClosed, "Answered 404.", api.QuoteMissing,
-				api.ReadingMarks{Missing: []string{"a"}, Present: []string{}}},
+			{api.OutcomeReachable, "We pay $20 per hour. You must be 18 or older.", api.QuotePresent, present},
+			{api.OutcomeReachable, "New: we pay up to $20 per hour.", api.QuoteMoved, none},
+			{api.OutcomeReachable, "We pay $200 per hour. You must be 18 or older.", api.QuoteMissing, missing},
+			{api.OutcomeBlocked, "Answered 403.", api.QuoteUnknown, none},
+			{api.OutcomeClosed, "Answered 404.", api.QuoteMissing, missing},
 		} {
 			s.read(t, day(i), payPage, c.outcome, c.text)
 			require.Equal(t, map[api.Finding]int{c.want: 1}, s.find(t, day(i)), c.text)
@@ -297,10 +293,7 @@ func TestTenThousandPagesFitInTwoHundredMegabytes(t *testing.T) {
 		all += strings.Join(strings.Fields(string(text)), " ") + " "
 	}
 	const pages, size = 100, 50_000
-	url := storetest.SQLite(t)
-	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: url, MaxConnections: 1}, silent(t),
-		store.Migrations))
-	s := open(t, url)
+	s := open(t, schema.SQLite(t))
 	bytes := func() (n int64) {
 		t.Helper()
 		require.NoError(t, s.db.Raw("SELECT (SELECT page_count FROM pragma_page_count) * (SELECT page_size FROM "+

@@ -1,5 +1,11 @@
 // Package store stores the history in a database: append-only events, a summary for each listing,
-// the log, the state of link checks, and a copy of the catalog's listing states.
+// the log, the state of link checks, the texts of pages, and a copy of the catalog's listing
+// states (Listings).
+//
+// Store.Append and Store.Review record events. One append runs at a time, of all replicas, and
+// updates the summaries in the same transaction. So sequences have no gaps, and a reader that
+// follows Store.Summaries misses nothing. Triggers reject every change of a recorded event, also
+// by the owner of the tables.
 package store
 
 import (

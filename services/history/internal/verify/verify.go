@@ -1,7 +1,12 @@
-// Package verify verifies the history against its log: it compares the leaf of every event with the
-// tiles that the newest signed checkpoint authenticates, older and saved checkpoints with the root
-// at their size, and each summary with the events. It reports findings in sequence order: the
-// history matches up to the first one.
+// Package verify verifies the history against its log. Run reads everything once, in the order of
+// sequences, and returns a Report. It compares
+//
+//   - the leaf of every event with the tiles that the newest signed checkpoint authenticates,
+//   - older and saved checkpoints with the root at their size,
+//   - each stored summary with the one that the events have.
+//
+// A Finding is a mismatch. Findings are in sequence order: the history matches up to the first one.
+// Events that no checkpoint covers yet must be without gaps and agree with themselves.
 package verify
 
 import (
@@ -358,7 +363,6 @@ func (v *verifier) grow(leaf tlog.Hash, known bool) {
 	}
 }
 
-// compare compares the tree with a claim of its size.
 func (v *verifier) compare(c claim) {
 	same := c.Hash == v.tree.root()
 	switch {
@@ -408,7 +412,6 @@ func (t *tree) root() tlog.Hash {
 	return h
 }
 
-// summaries compares the summary of each listing with its events.
 func (v *verifier) summaries(ctx context.Context) error {
 	listings, missing, err := v.Listings(ctx)
 	if err != nil {

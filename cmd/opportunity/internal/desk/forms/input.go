@@ -140,7 +140,6 @@ func normal(values []string) string {
 	return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.Join(values, "\n"))
 }
 
-// empty returns the value of a field without input.
 func (f Field) empty() any {
 	switch f.Kind {
 	case Nullable, YesNo, Number, Amount:

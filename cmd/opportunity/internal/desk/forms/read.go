@@ -49,7 +49,6 @@ func (f Review) decided() bool {
 	})
 }
 
-// ofFact returns a problem of a fact.
 func ofFact(name, message string) pages.FormError {
 	return pages.FormError{Field: "fact." + name, Message: FactLabel(name) + ": " + message}
 }

@@ -100,7 +100,6 @@ func (f *Review) adopt() {
 	}
 }
 
-// add adds sources that the form does not have yet.
 func (f *Review) add(urls ...string) {
 	for _, u := range urls {
 		if !slices.Contains(f.Sources(), u) {
@@ -127,6 +126,28 @@ func (f Review) Again(name string) bool { return slices.Contains(f.Values[fieldA
 
 // Known reports whether the fact has a recorded value.
 func (f Review) Known(name string) bool { return string(Values(f.Base)[name]) != string(unknown[name]) }
+
+// Values returns every fact as JSON, by name.
+func Values(f api.Facts) (values map[string]json.RawMessage) {
+	f.Complete()
+	_ = json.Unmarshal(encode(f), &values) // facts always encode
+	return values
+}
+
+// Differences returns the names of the facts in which a and b differ, in the order of
+// api.FactNames.
+func Differences(a, b api.Facts) (names []string) {
+	before, after := Values(a), Values(b)
+	for _, name := range api.FactNames {
+		if string(before[name]) != string(after[name]) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// unknown is the JSON of each fact that is unknown.
+var unknown = Values(api.UnknownFacts())
 
 // outcome returns the outcome, without the reason of closed.
 func (f Review) outcome() api.Outcome {
@@ -169,7 +190,6 @@ func (f Review) carried(name string) string {
 	return Keep
 }
 
-// unusable reports whether a source is marked as gone or not opened.
 func (f Review) unusable(source string) bool {
 	return f.Mark(source) == Gone || f.Mark(source) == CannotOpen
 }

@@ -392,12 +392,9 @@ func TestQuotesOfAReview(t *testing.T) {
 	}
 	require.Contains(t, messages(t, given(t, quoted(), "mark.0=")), `Remote: keeps the quote "about remote" from source 1, `+
 		"which you did not open; open it and mark it, or leave the quote out")
-	var eleven strings.Builder // with the stored one
-	for _, text := range strings.Fields("a b c d e f g h i j") {
-		eleven.WriteString(paste + text)
-	}
+	eleven := paste + strings.Join(strings.Fields("a b c d e f g h i j"), paste) // with the stored one
 	require.Equal(t, []string{"Remote: 11 quotes, and a fact has at most 10; leave out 1"},
-		messages(t, given(t, quoted(), eleven.String())))
+		messages(t, given(t, quoted(), eleven)))
 	e := review(t, given(t, quoted(), "mark.1=cannot&mark.2=gone&fact.pay=unknown&fact.countryEligibility=unknown")).Evidence
 	require.Equal(t, [][]string{{rates}, {where}}, [][]string{e.Gone, e.Unopened})
 }

@@ -1,5 +1,11 @@
-// Package desk stores the work of curators on listings: leases, drafts, skips and opened sources,
-// and finds the listings that need work. Consumers never see any of it.
+// Package desk stores the work of curators on listings, and finds the listings that need work.
+// Consumers never see any of it.
+//
+// A lease says that an operator works on a listing. It is advisory: what protects a review is its
+// precondition. A skip hides a listing from the queue for a while. Drafts and opened sources belong
+// to one operator each (desk.go). Queue, Due and Freshness read only listing_index, which package
+// store derives in each transaction that changes a listing or its summary (queue.go, freshness.go).
+// List and Candidates search all listings (list.go).
 package desk
 
 import (
@@ -99,7 +105,6 @@ func (s *Store) put(ctx context.Context, id string, row any) error {
 	return database.Outage(tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(row).Error)
 }
 
-// first returns the first row that matches, or nil.
 func first[Row any](tx *gorm.DB, condition string, values ...any) (*Row, error) {
 	var rows []Row
 	if err := tx.Where(condition, values...).Limit(1).Find(&rows).Error; err != nil || len(rows) == 0 {

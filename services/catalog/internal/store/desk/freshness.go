@@ -12,8 +12,7 @@ import (
 	"opportunity.internal/services/catalog/internal/review"
 )
 
-// maxSamples is the maximum number of past days in api.Freshness.
-const maxSamples = 365
+const maxSamples = 365 // past days
 
 // Freshness returns the published records by status now, on past days and ahead.
 func (s *Store) Freshness(ctx context.Context) (api.Freshness, error) {

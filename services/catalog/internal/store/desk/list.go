@@ -15,7 +15,6 @@ import (
 	"opportunity.internal/services/catalog/internal/store"
 )
 
-// listedRow is a listing with its index and its lease.
 type listedRow struct {
 	ID                string
 	Document          string // of a candidate
@@ -125,8 +124,7 @@ func statusAt(status api.VerificationStatus, dueAt, now int64) api.VerificationS
 	return status
 }
 
-// maxDuplicates is the maximum number of duplicates that are named for a candidate.
-const maxDuplicates = 10
+const maxDuplicates = 10 // named for a candidate
 
 // Candidates returns a page of the private listings that match f, ordered by id.
 func (s *Store) Candidates(ctx context.Context, f listing.Filter, after string, limit int) (api.CandidateList, error) {

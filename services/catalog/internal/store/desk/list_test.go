@@ -1,7 +1,6 @@
 package desk_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -109,19 +108,4 @@ func joined(list api.ListingList) string {
 		ids[i] = l.ID
 	}
 	return strings.Join(ids, " ")
-}
-
-func TestListSkipsBatchesWithoutMatches(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s stores) {
-		var many []string
-		for i := range 1100 {
-			many = append(many, fmt.Sprintf("l-%04d", i))
-		}
-		_, err := s.listings.Import(t.Context(), "ann", apitest.File(apitest.Lines(many...)), false)
-		require.NoError(t, err)
-		list, err := s.List(t.Context(), listing.Filter{Text: "-109"}, "l-0001", 3)
-		require.NoError(t, err)
-		require.Equal(t, "l-1090 l-1091 l-1092", joined(list))
-		require.Equal(t, "l-1092", list.Next)
-	})
 }

@@ -66,7 +66,6 @@ func planned(tx *gorm.DB, read func(tx *gorm.DB) error) error {
 	}, &sql.TxOptions{ReadOnly: true}))
 }
 
-// progressCounts are numbers of published records.
 type progressCounts struct {
 	due     int // due now
 	done    int // latest review today
@@ -226,7 +225,6 @@ func ofRank(tx *gorm.DB, rank review.Rank, marks api.ReadingMarks) (*gorm.DB, er
 	return tx.Where(condition, string(text)), err
 }
 
-// rankRows returns the rows of a page, and one more if there is another page.
 func rankRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time.Time) (rows []queueRow, err error) {
 	us := database.Micros(now)
 	q := tx.Table("listing_index i").
