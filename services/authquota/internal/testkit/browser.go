@@ -96,7 +96,8 @@ func (b *Browser) send(method, path, kind, body string, header http.Header) Page
 	for name, value := range b.Cookies {
 		r.AddCookie(&http.Cookie{Name: name, Value: value}) //nolint:gosec // a request has no cookie attributes
 	}
-	response := storetest.Must(http.DefaultTransport.RoundTrip(r))(b.t)
+	response, err := http.DefaultTransport.RoundTrip(r)
+	require.NoError(b.t, err)
 	defer response.Body.Close()
 	read := storetest.Must(io.ReadAll(response.Body))(b.t)
 	for _, c := range response.Cookies() {
