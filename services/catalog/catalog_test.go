@@ -183,7 +183,8 @@ func (h *historyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.serveReviews(w, r)
 		return
 	}
-	if r.URL.Path != "/internal/v1/summaries" || r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.Catalog) {
+	authorized := r.Header.Get("Authorization") == "Bearer "+servicetest.Token(peer.Catalog)
+	if r.URL.Path != "/internal/v1/summaries" || !authorized {
 		w.WriteHeader(http.StatusTeapot)
 		return
 	}

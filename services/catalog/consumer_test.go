@@ -1,17 +1,23 @@
 package catalog_test
 
 import (
+	"compress/gzip"
+	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/catalog/internal/listingtest"
 )
 
@@ -132,4 +138,119 @@ func TestPermalinksShowTheFreeSetWhole(t *testing.T) {
 		require.Equal(t, "evt_"+r.Entry.ID, public.Events[0].ID)
 		require.Contains(t, string(public.Record), `"id":"`+r.Entry.ID+`"`)
 	}
+}
+
+// The clock of the test does not advance, so all responses have
+// the same time and must be equal.
+func TestCompressedResponsesEqualTheOthers(t *testing.T) {
+	s := start(t, schema.SQLite(t))
+	s.load(listingtest.Records(5, 120, startTime))
+	request := func(path, accept string, headers ...string) servicetest.Response {
+		return s.get(api.Commercial, path, append(headers, "Accept-Encoding", accept)...)
+	}
+	const list = "/api/v1/opportunities"
+	for _, path := range []string{list + "?limit=100", "/api/jobs?limit=50&page=2",
+		list + "/" + s.list(api.Commercial, list).Data[0].ID} {
+		plain := request(path, "identity")
+		for range 2 { // built, then cached
+			a := request(path, "gzip", "Range", "bytes=0-9")
+			require.Equal(t, http.StatusOK, a.Status, "ranges are not supported")
+			require.Equal(t, "gzip", a.Header.Get("Content-Encoding"))
+			require.Equal(t, strconv.Itoa(len(a.Body)), a.Header.Get("Content-Length"))
+			require.Equal(t, []string{"Accept-Encoding", "Authorization"}, a.Header.Values("Vary"))
+			require.Equal(t, plain.Header.Get("ETag"), a.Header.Get("ETag"))
+			in, err := gzip.NewReader(strings.NewReader(a.Body))
+			require.NoError(t, err)
+			body, err := io.ReadAll(in)
+			require.NoError(t, err)
+			require.Equal(t, plain.Body, string(body), path)
+		}
+		unchanged := request(path, "gzip", "If-None-Match", plain.Header.Get("ETag"))
+		require.Equal(t, http.StatusNotModified, unchanged.Status)
+		require.Empty(t, unchanged.Header.Get("Content-Encoding"))
+		require.Equal(t, []string{"Accept-Encoding", "Authorization"}, unchanged.Header.Values("Vary"))
+	}
+	require.Empty(t, request(list+"?limit=0", "gzip").Header.Get("Content-Encoding"), "of an error")
+}
+
+const changesPath = "/api/v1/changes"
+
+func TestChangesFollowTheSpecification(t *testing.T) {
+	s := start(t, schema.SQLite(t))
+	records := listingtest.Records(3, 60, startTime)
+	s.load(records)
+	public := listingtest.Published(records, startTime)
+	s.clock.Advance(3 * time.Second)
+	var first api.ChangeList
+	storetest.Eventually(t, "all changes are listed", func() bool {
+		first = servicetest.Read[api.ChangeList](s.get(api.Commercial, changesPath+"?limit=100"))
+		return len(first.Data) == len(public)
+	})
+	require.Nil(t, first.Pagination.Next)
+	require.Equal(t, api.NewMeta(api.Commercial, s.clock.Now()), first.Meta)
+
+	page := servicetest.Read[api.ChangeList](s.get(api.Developer, changesPath+"?limit=100"))
+	require.Equal(t, 50, page.Pagination.Limit, "the limit of the tier")
+	require.Equal(t, servicetest.PublicURL+changesPath+"?after="+page.Data[49].Cursor+"&limit=50",
+		*page.Pagination.Next)
+	rest := servicetest.Read[api.ChangeList](s.get(api.Developer,
+		strings.TrimPrefix(*page.Pagination.Next, servicetest.PublicURL)))
+	require.Equal(t, first.Data, append(page.Data, rest.Data...))
+	require.Equal(t, first.Pagination.Cursor, rest.Pagination.Cursor)
+
+	newest := s.get(api.Commercial, changesPath+"?after=now")
+	require.Equal(t, api.ChangeList{
+		Data: []api.RecordChange{}, Meta: first.Meta,
+		Pagination: api.CursorPagination{Limit: 10, Cursor: first.Pagination.Cursor},
+	}, servicetest.Read[api.ChangeList](newest))
+	tag := newest.Header.Get("ETag")
+	again := s.get(api.Commercial, changesPath+"?limit=10&after=now", "If-None-Match", tag)
+	require.Equal(t, http.StatusNotModified, again.Status)
+	require.Equal(t, http.StatusOK, s.get(api.Developer, changesPath+"?after=now", "If-None-Match", tag).Status)
+
+	path := changesPath + "?after=" + first.Pagination.Cursor
+	tag = s.get(api.Commercial, path).Header.Get("ETag")
+	require.Equal(t, 1, s.curate("withdraw", `{"ids":["`+public[0].ID+`"]}`).Updated)
+	require.Equal(t, http.StatusNotModified, s.get(api.Commercial, path, "If-None-Match", tag).Status,
+		"other replicas may not have loaded it")
+	s.clock.Advance(3 * time.Second)
+	storetest.Eventually(t, "the change is loaded", func() bool {
+		return s.get(api.Commercial, path, "If-None-Match", tag).Status == http.StatusOK
+	})
+	changed := servicetest.Read[api.ChangeList](s.get(api.Commercial, path)).Data
+	require.Len(t, changed, 1)
+	require.Equal(t, api.RecordChange{ID: public[0].ID, Change: api.ChangeWithdrawn, At: startTime.Add(3 * time.Second),
+		Cursor: changed[0].Cursor}, changed[0])
+
+	s.get(api.Free, changesPath).RequireError(problem.SubscriptionRequired)
+}
+
+func TestHistoryOutage(t *testing.T) {
+	onSQLite(t, func(t *testing.T, s *service) {
+		s.history.setDown(true)
+		records := listingtest.Records(6, 20, startTime)
+		for i := range records {
+			records[i].Summary = nil
+		}
+		s.load(records)
+		at := startTime.Add(-time.Hour)
+		for i := range records {
+			records[i].Summary = &api.Summary{
+				Slug: records[i].Entry.ID, LastCheckedAt: &at, FirstCheckedAt: &at, ReviewCount: 1, HistoryCount: 1,
+				LastOutcome: api.OutcomeVerified,
+			}
+			s.history.add(*records[i].Summary)
+		}
+		s.history.add(api.Summary{Slug: "not-imported-yet", LastCheckedAt: &at, ReviewCount: 1,
+			LastOutcome: api.OutcomeClosed})
+		s.history.setDown(false)
+		s.awaitRecords(records)
+
+		s.curate("import", listingLine("not-imported-yet", `,"visibility":"published"`))
+		storetest.Eventually(t, "a summary received before its listing applies", func() bool {
+			a := s.get(api.Commercial, "/api/v1/opportunities/not-imported-yet")
+			return a.Status == http.StatusOK &&
+				servicetest.Read[api.OpportunityDetail](a).Data.Verification.Status == api.NeedsReview
+		})
+	})
 }

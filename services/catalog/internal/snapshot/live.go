@@ -136,9 +136,9 @@ func (l *Live) replaced(ctx context.Context, sequence int64) (bool, error) {
 	return mark != l.polledMark, err
 }
 
-// load applies the changes since current (nil: all rows), and returns the number of applied changes.
-// It leaves out a row that cannot be decoded or encoded. One goroutine reads rows, and one per
-// processor encodes them.
+// load applies the changes since current (nil: all rows), and returns their number. It leaves out a
+// row that cannot be decoded or encoded. One goroutine reads rows, and one per processor encodes
+// them.
 func (l *Live) load(ctx context.Context, current *Snapshot) (next *Snapshot, n int, err error) {
 	first := current == nil
 	if first {

@@ -141,15 +141,23 @@ func (n Namesake) Alike(other Namesake) string {
 	return "both"
 }
 
-// Namesakes returns the stored listings with the host or the company name of one of the given ones,
-// ordered by id.
+// MaxDuplicates is the maximum number of duplicates that are named for a listing.
+const MaxDuplicates = 10
+
+// Namesakes returns stored listings with the host or the company name of one of the given ones,
+// ordered by id: of each host and each name the first MaxDuplicates besides the given one. Many
+// listings may have the same host, that of an app store for example.
 func Namesakes(tx *gorm.DB, of []Namesake) (known []Namesake, err error) {
 	hosts, names := []string{""}, []string{""}
 	for _, n := range of {
 		hosts, names = append(hosts, n.Host), append(names, n.NameKey)
 	}
-	err = tx.Raw(`SELECT listing_id, visibility, host, name_key FROM listing_index WHERE host IN @hosts AND host <> ''
-		UNION SELECT listing_id, visibility, host, name_key FROM listing_index WHERE name_key IN @names AND name_key <> ''
-		ORDER BY listing_id`, map[string]any{"hosts": hosts, "names": names}).Scan(&known).Error
+	err = tx.Raw(`SELECT listing_id, visibility, host, name_key FROM (
+			SELECT *, row_number() OVER (PARTITION BY host ORDER BY listing_id) AS place
+			FROM listing_index WHERE host IN @hosts AND host <> '') AS same_host WHERE place <= @most
+		UNION SELECT listing_id, visibility, host, name_key FROM (
+			SELECT *, row_number() OVER (PARTITION BY name_key ORDER BY listing_id) AS place
+			FROM listing_index WHERE name_key IN @names AND name_key <> '') AS same_name WHERE place <= @most
+		ORDER BY listing_id`, map[string]any{"hosts": hosts, "names": names, "most": MaxDuplicates + 1}).Scan(&known).Error
 	return known, database.Outage(err)
 }

@@ -62,8 +62,8 @@ func TestForbiddenAddressIsNotDialed(t *testing.T) {
 	require.Zero(t, dialled.Load())
 }
 
-// listenBeside listens on the server's port at a loopback address that is not allowed. It counts the
-// connections.
+// listenBeside listens on the port of the server at a loopback address that is not allowed. It
+// counts the connections.
 func listenBeside(t *testing.T, port uint16) *atomic.Int32 {
 	t.Helper()
 	trap, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.2:"+strconv.Itoa(int(port)))

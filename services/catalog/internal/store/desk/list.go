@@ -124,8 +124,6 @@ func statusAt(status api.VerificationStatus, dueAt, now int64) api.VerificationS
 	return status
 }
 
-const maxDuplicates = 10 // named for a candidate
-
 // Candidates returns a page of the private listings that match f, ordered by id.
 func (s *Store) Candidates(ctx context.Context, f listing.Filter, after string, limit int) (api.CandidateList, error) {
 	f.Visibility = listingfile.Private
@@ -153,7 +151,7 @@ func (s *Store) Candidates(ctx context.Context, f listing.Filter, after string, 
 			Duplicates: []api.Duplicate{},
 		}
 		for _, k := range known {
-			if by := keys[i].Alike(k); by != "" && len(c.Duplicates) < maxDuplicates {
+			if by := keys[i].Alike(k); by != "" && len(c.Duplicates) < store.MaxDuplicates {
 				c.Duplicates = append(c.Duplicates, api.Duplicate{ID: k.ListingID, Visibility: k.Visibility, By: by})
 			}
 		}

@@ -109,3 +109,25 @@ func joined(list api.ListingList) string {
 	}
 	return strings.Join(ids, " ")
 }
+
+func TestCandidateNamesTheFirstDuplicates(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s stores) {
+		ids := strings.Split("abcdefghijklmno", "")
+		file := apitest.Lines(ids...)
+		for i := range file {
+			file[i].Company = api.Company{Name: "Company " + ids[i], Website: "https://apps.example/" + ids[i]}
+		}
+		file[13].Company.Name, file[13].Company.Website = "Company o", "https://n.example"
+		_, err := s.listings.Import(t.Context(), "ann", apitest.File(file), false)
+		require.NoError(t, err)
+		for after, want := range map[string]string{"": "bcdefghijk", "d": "abcdfghijk", "m": "o", "n": "abcdefghij"} {
+			list, err := s.Candidates(t.Context(), listing.Filter{}, after, 1)
+			require.NoError(t, err)
+			got := ""
+			for _, d := range list.Candidates[0].Duplicates {
+				got += d.ID
+			}
+			require.Equal(t, want, got, "after %q", after)
+		}
+	})
+}
