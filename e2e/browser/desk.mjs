@@ -71,14 +71,14 @@ async function small(tab, path) {
   return response
 }
 
-// readSources opens each source in a new tab, closes it, and marks it. Requests to the sources are blocked.
+// readSources opens each source in a new tab, closes it, and chooses its state. Requests to the sources are blocked.
 async function readSources() {
   const n = await page.locator('.source').count()
   for (let i = 0; i < n; i++) {
     await look('o')
     await press('1')
   }
-  assert.equal(await page.locator('.marks input[value=still]:checked').count(), n)
+  assert.equal(await page.locator('.states input[value=still]:checked').count(), n)
   return n
 }
 
@@ -176,7 +176,7 @@ try {
   assert.equal(loads, 1, 'page loads of a review')
   assert.ok(pressed <= 2 * many + 7, `${pressed} keys for ${many} sources`)
   assert.equal(await events(first), recorded + 1)
-  figures.push(['unchanged review', `${many} sources: ${pressed} keys (limit ${many + 7} and ${many} marks), ${loads} page load, ${took} ms`])
+  figures.push(['unchanged review', `${many} sources: ${pressed} keys (limit ${many + 7} and ${many} states), ${loads} page load, ${took} ms`])
 
   step('an unchanged review whose every quote a machine found again')
   const { records: due } = await operate('ann', 'GET', 'reviews/queue?available=true')
@@ -268,7 +268,7 @@ try {
     await unfold(tab)
     await tab.locator(`[id="fact.${fact}"]`).getByRole('radio', { name: new RegExp(`^${label}\\b`) }).check()
   }
-  await bob.page.locator('.marks').first().getByText('Still says so').click()
+  await bob.page.locator('.states').first().getByText('Still says so').click()
   await bob.page.getByText('Nothing else changed').click()
   await choose(bob.page, 'remote', 'No')
   await bob.page.locator('#outcome').getByText('Verified').click()
@@ -312,7 +312,7 @@ try {
   await look('o')
   assert.match(sourcesOpened.at(-1), /^https:\/\/candidate-08\.example\/.*:~:text=A%20sentence/)
   for (const k of '1234') await page.keyboard.press(k)
-  assert.equal(await page.locator('.marks input:checked').count(), 0, 'digits in a fact mark no source')
+  assert.equal(await page.locator('.states input:checked').count(), 0, 'digits in a fact set no state of a source')
   await press('q', 'y', 'q', 'n', 'q', 'y')
   await look('o')
   await press('q', 'e')
@@ -345,7 +345,7 @@ try {
   await type('19')
   await press('Enter', 'v')
   await submit()
-  costs('one wrong fact corrected, with both sources marked', 20)
+  costs('one wrong fact corrected, with both sources checked', 20)
   const { evidence: corrected, record: paid } = await operate('ann', 'GET', 'reviews/records/candidate-08')
   assert.equal(paid.facts.pay.maximum, 19)
   assert.deepEqual(corrected.quotes.filter(q => q.fact === 'pay').map(q => q.exact), ['Writers earn 18 to 19 CAD an hour.'])
@@ -521,7 +521,7 @@ try {
   await page.goto('/reviews/candidate-04')
   await page.keyboard.press('1')
   await page.keyboard.press('u')
-  assert.equal(await page.locator('.marks input:checked').count(), 0)
+  assert.equal(await page.locator('.states input:checked').count(), 0)
   await page.goto('/help')
   await page.getByRole('button', { name: 'Switch shortcuts on' }).press('Enter')
 
@@ -566,7 +566,7 @@ try {
   await plain.page.getByRole('button', { name: 'Submit and go to the next' }).click()
   await plain.page.getByRole('alert').getByText('Choose an outcome').waitFor()
   assert.equal(await plain.page.getByLabel('Note m').inputValue(), 'on the train')
-  for (const box of await plain.page.locator('.marks').all()) await box.getByText('Still says so').click()
+  for (const box of await plain.page.locator('.states').all()) await box.getByText('Still says so').click()
   await plain.page.getByText('Nothing else changed').click()
   await choose(plain.page, 'languages', 'Change')
   await plain.page.locator('[id="fact.languages"] summary').click()
