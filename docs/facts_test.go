@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"net/http"
+	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -75,7 +76,8 @@ func TestParametersAreDocumented(t *testing.T) {
 		}
 	}
 	for _, b := range api.BoolFacts {
-		require.True(t, bytes.Contains(api.OpenAPIYAML, []byte("\n      name: "+b.Param+"\n")), "openapi.yaml lacks %s", b.Param)
+		described := bytes.Contains(api.OpenAPIYAML, []byte("\n      name: "+b.Param+"\n"))
+		require.True(t, described, "openapi.yaml lacks the parameter %s", b.Param)
 		require.Contains(t, table, fmt.Sprintf("| `%s` | `true` or `false` | `facts.%s` |", b.Param, b.Name))
 	}
 }
@@ -261,7 +263,7 @@ func TestLogMessagesInRunbooksExist(t *testing.T) {
 	require.NotZero(t, found)
 }
 
-// TestNamedTestsExist finds each test that a page for contributors names.
+// TestNamedTestsExist finds each test and each file that a page for contributors names.
 func TestNamedTestsExist(t *testing.T) {
 	var code strings.Builder
 	for _, folder := range []string{"../services", "../pkg", "../cmd", "../e2e", "../sdk", "../charts", "../docker", "."} {
@@ -273,9 +275,14 @@ func TestNamedTestsExist(t *testing.T) {
 		}))
 	}
 	named := regexp.MustCompile("`(Test[A-Z]\\w+)`")
-	for _, file := range mustGlob(t, "contributors/*.md") {
-		for _, match := range named.FindAllStringSubmatch(read(t, file), -1) {
-			require.True(t, strings.Contains(code.String(), "\nfunc "+match[1]+"("), "%s names the test %s", file, match[1])
+	file := regexp.MustCompile("`((?:services|pkg|cmd|e2e|sdk|docs|scripts)/[^`<>*{} ]+)`")
+	for _, page := range mustGlob(t, "contributors/*.md") {
+		for _, match := range named.FindAllStringSubmatch(read(t, page), -1) {
+			require.True(t, strings.Contains(code.String(), "\nfunc "+match[1]+"("), "%s names the test %s", page, match[1])
+		}
+		for _, match := range file.FindAllStringSubmatch(read(t, page), -1) {
+			_, err := os.Stat("../" + match[1])
+			require.NoError(t, err, page)
 		}
 	}
 }

@@ -228,8 +228,7 @@ func postgresServer(b *testing.B) int {
 	var backend int
 	require.NoError(b, db.QueryRow(b.Context(), "SELECT pg_backend_pid()").Scan(&backend))
 	p := storetest.Must(procfs.NewProc(backend))(b)
-	stat := storetest.Must(p.Stat())(b)
-	return stat.PPID
+	return storetest.Must(p.Stat())(b).PPID
 }
 
 // BenchmarkStrangers measures a list of a paying client alone, and beside 32 clients without a key

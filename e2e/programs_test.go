@@ -159,8 +159,7 @@ func command(t *testing.T, dir string, settings []string, args ...string) string
 
 func text(t testing.TB, file string) string {
 	t.Helper()
-	content := storetest.Must(os.ReadFile(file))(t)
-	return string(content)
+	return string(storetest.Must(os.ReadFile(file))(t))
 }
 
 // eventually polls until asks returns true, and fails the test after patience.

@@ -289,8 +289,7 @@ func (s *stack) link(from, to string) *link { return s.links[[2]string{from, to}
 
 func hostOf(t testing.TB, address string) string {
 	t.Helper()
-	u := storetest.Must(url.Parse(address))(t)
-	return u.Host
+	return storetest.Must(url.Parse(address))(t).Host
 }
 
 func through(t testing.TB, l *link, database string) string {

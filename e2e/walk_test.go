@@ -21,8 +21,7 @@ func generic(t testing.TB, text []byte) string {
 	t.Helper()
 	var doc any
 	require.NoError(t, yaml.Unmarshal(text, &doc))
-	out := storetest.Must(json.Marshal(doc))(t)
-	return string(out)
+	return string(storetest.Must(json.Marshal(doc))(t))
 }
 
 // shownInREADME compares the console block of the README with what the first start printed, apart
@@ -42,7 +41,7 @@ func shownInREADME(t *testing.T, u upProcess) {
 }
 
 // TestQuickStart follows the README: start the API, run the printed curl command, and read every
-// page, a record and its history.
+// page and a history. TestRecordsAgree and TestFilters have the records and the free set.
 func TestQuickStart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	u := up(t, dir)
@@ -65,11 +64,7 @@ func TestQuickStart(t *testing.T) {
 		require.Contains(t, o.Company.Name, "(sample)")
 		require.Contains(t, o.Company.Website, ".example/")
 	}
-	detail := read[api.OpportunityDetail](t, u.url, key, listPath+"/"+all[0].ID)
-	require.Equal(t, all[0], detail.Data)
-	events := read[api.EventList](t, u.url, key, listPath+"/"+all[0].ID+"/history")
-	require.NotEmpty(t, events.Data)
-	require.Len(t, ids(list(t, u.url, u.keys[api.Free], listPath)), 10)
+	require.NotEmpty(t, read[api.EventList](t, u.url, key, listPath+"/"+all[0].ID+"/history").Data)
 
 	// only the owner can read secrets
 	require.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

@@ -1,6 +1,7 @@
-// Package feed replicates data from one service to another by long polling. The client requests all
-// changes after the latest sequence of its copy; the server holds the request open until there are
-// changes. Pulling needs no outbox, survives an outage of either side, and can be repeated safely.
+// Package feed replicates data from one service to another by long polling. The client, a Copy,
+// requests all changes after the latest sequence that it has; the server, a Source, holds the
+// request open until there are changes. Pulling needs no outbox, survives an outage of either side,
+// and can be repeated safely.
 //
 // The requests of a client have the newest mark of its copy, see package setback: a store that was
 // restored from a backup assigns the same sequences again, to other changes. If an operator has

@@ -81,8 +81,7 @@ func printed(t *testing.T, do func() error) string {
 	err := do()
 	os.Stdout = out
 	require.NoError(t, err)
-	text := storetest.Must(os.ReadFile(file.Name()))(t)
-	return string(text)
+	return string(storetest.Must(os.ReadFile(file.Name()))(t))
 }
 
 func TestReadyNeedsOnlyTheOperationsPort(t *testing.T) {

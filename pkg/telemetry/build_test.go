@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestVersionIsStamped runs the script by which the Makefile and the images pass on the commit:
+// TestVersionIsStamped runs the script by which the build and the images pass on the commit:
 // each of its flags names a variable here.
 func TestVersionIsStamped(t *testing.T) {
 	text, err := exec.CommandContext(t.Context(), "../../scripts/stamp").Output()
@@ -30,7 +30,7 @@ func TestVersionIsStamped(t *testing.T) {
 	require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`, b.Date)
 	require.Contains(t, b.String("history"), "history "+version+"\ncommit   "+commit)
 
-	for _, file := range []string{"../../Makefile", "../../scripts/images"} {
+	for _, file := range []string{"../../scripts/build", "../../scripts/images"} {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		require.Contains(t, string(text), "scripts/stamp", file)

@@ -3,6 +3,7 @@ package authquota_test
 import (
 	"flag"
 	"maps"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,8 @@ import (
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/services/authquota"
+	"opportunity.internal/services/authquota/internal/accountdb"
+	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/testkit"
 	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
@@ -70,6 +73,34 @@ func TestVerbs(t *testing.T) {
 			require.ErrorContains(t, authquota.Main(ctx, environment(s, nil), args), "usage:")
 		}
 	})
+}
+
+var welcome = mail.Message{
+	To: "ada.lovelace@example.org", Template: "confirm-address", Data: map[string]string{
+		"link": "https://api.example/account/confirm?token=known-to-one-reader",
+	},
+}
+
+// The service stays ready, because people who need neither mails nor authenticators are served.
+func TestReadinessReportsMailServerAndEncryptionKeys(t *testing.T) {
+	s := onStores(t)
+	post(t, s, begin, welcome)
+	svc, _ := startAt(t, s, begin, func(c *authquota.Config) {
+		c.Encryption, c.Mail.URL = []string{strings.Repeat("a1", 32)}, "smtp://127.0.0.1:1"
+	})
+	storetest.Eventually(t, "reported", func() bool {
+		state := servicetest.Send(t, http.MethodGet, svc.OperationsURL+"/readyz", nil, nil)
+		return state.Status == http.StatusOK &&
+			strings.Contains(state.Body, "OPPORTUNITY_ENCRYPTION_KEYS lacks the key of 1 ") &&
+			strings.Contains(state.Body, "mail server 127.0.0.1:1")
+	})
+}
+
+// post writes a mail to the outbox, due at a time.
+func post(t *testing.T, s *sitekit.Stores, at time.Time, m mail.Message) {
+	t.Helper()
+	db := testkit.Open(t, s.Database, func() time.Time { return at })
+	require.NoError(t, db.Change(t.Context(), func(tx *accountdb.Tx) error { return tx.Post(m) }))
 }
 
 func TestEveryInvalidSettingIsReported(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/peer"
@@ -151,38 +150,6 @@ func TestOlderKeysAreImportedByHash(t *testing.T) {
 		"the gateway rejects these keys because OPPORTUNITY_OLDER_KEYS is not set: set it to the form of the keys, for the " +
 			"gateway and authquota",
 	}, importKeys(svc, olderLine(olderKey)).Warnings, "also of known keys")
-}
-
-func TestAnImportWithABadLineChangesNothing(t *testing.T) {
-	s := onStores(t)
-	svc, _ := startAt(t, s, begin)
-	report := importKeys(svc,
-		olderLine(olderKey),
-		olderLine(olderKey),
-		olderLine(olderKey2, "sha256", olderKey2, "prefix", "oda_live_", "lastFour", "12345", "tier", "gold", "useCase", " ",
-			"name", strings.Repeat("x", 61)),
-		`{"sha256":`,
-		olderLine(olderKey2, "key", olderKey2),
-		olderLine(olderKey2, "expiresAt", nil),
-	)
-	require.False(t, report.Applied)
-	require.Len(t, report.Rejected, 5)
-	require.Equal(t, api.RejectedLine{Line: 2, Problems: apitest.Problems("sha256: is on line 1 already")},
-		report.Rejected[0])
-	require.Empty(t, cmp.Diff(api.RejectedLine{Line: 3, Problems: apitest.Problems(
-		"sha256: must be the SHA-256 of the key in hexadecimal, 64 characters",
-		"prefix: must not be that of the keys that are issued here",
-		"lastFour: must be the last four characters of the key",
-		"name: must have at most 60 characters",
-		"useCase: must not be empty",
-		"tier: must be one of free, developer, commercial",
-	)}, report.Rejected[1]))
-	require.Equal(t, []api.RejectedLine{
-		{Line: 2, Problems: apitest.Problems("expiresAt: must be in the future, at most 365 days from now")},
-	}, importKeys(svc, olderLine(olderKey), olderLine(olderKey2, "expiresAt", begin.Add(365*24*time.Hour+time.Second))).Rejected)
-	require.Equal(t, []api.RejectedLine{{Line: 1, Problems: apitest.Problems("the file is empty")}},
-		importKeys(svc).Rejected)
-	require.Empty(t, svc.ListAccounts(""))
 }
 
 func TestOlderKeyIsConnectedByItsHolder(t *testing.T) {

@@ -3,7 +3,6 @@ package authquota_test
 import (
 	"context"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -31,30 +30,14 @@ func charge(t *testing.T, s *sitekit.Stores, counts map[string]int) {
 	require.NoError(t, c.Expire(ctx, counter.Day(today), counter.DayTTL).Err())
 }
 
-// used returns the requests of ann in the ledger.
-func used(t *testing.T, s *sitekit.Stores) int {
-	t.Helper()
-	return storetest.Must(keyusage.NewStore(s.Open(t).DB).UsedOn(t.Context(), ann, begin))(t)
-}
-
-// The ledger resumes automatically after an outage; meanwhile a metric shows its age.
-func TestLedgerResumesAfterRedisOutage(t *testing.T) {
+func TestLastCallsAreCopiedAtShutdown(t *testing.T) {
 	s := onStores(t)
 	svc, _ := startAt(t, s, begin)
-	logs := func(message string) func() bool {
-		return func() bool { return strings.Contains(svc.Log.String(), `"msg":"`+message+`"`) }
-	}
-	s.Stop()
-	storetest.Eventually(t, "the outage is logged", logs("background loop failing"))
-	s.Start()
-	charge(t, s, map[string]int{ann: 4})
-	storetest.Eventually(t, "copied", func() bool { return used(t, s) == 4 })
-	storetest.Eventually(t, "its end is logged", logs("background loop recovered"))
 	require.Contains(t, svc.Metrics(), "authquota_ledger_lag_seconds")
 	charge(t, s, map[string]int{ann: 42})
 	svc.Stop()
 	s.Flush()
-	require.Equal(t, 42, used(t, s), "the last calls are copied at shutdown")
+	require.Equal(t, 42, storetest.Must(keyusage.NewStore(s.Open(t).DB).UsedOn(t.Context(), ann, begin))(t))
 }
 
 func TestUsageReportAddsUpAccountsByTheirTierNow(t *testing.T) {

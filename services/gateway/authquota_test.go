@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"context"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
@@ -25,7 +23,6 @@ import (
 // epoch that was read before it.
 type fakeAuthquota struct {
 	*httptest.Server
-	t        testing.TB
 	counters *redis.Client
 
 	mu       sync.Mutex
@@ -38,7 +35,7 @@ type fakeAuthquota struct {
 }
 
 func newAuthquota(t testing.TB, counters *redis.Client) *fakeAuthquota {
-	a := &fakeAuthquota{t: t, counters: counters, byDigest: map[string]*api.Principal{},
+	a := &fakeAuthquota{counters: counters, byDigest: map[string]*api.Principal{},
 		usage:  map[string]map[api.CallOutcome]int{},
 		shared: api.SharedSettings{Tiers: api.DefaultLimits(), Peppers: apikey.Fingerprints([][]byte{pepper})},
 	}
@@ -140,15 +137,6 @@ func (a *fakeAuthquota) add(digest string, p *api.Principal) {
 	defer a.mu.Unlock()
 	a.byDigest[digest] = p
 	a.digests = append(a.digests, digest[:api.KeyDigestLength])
-}
-
-// change changes the principal of a key and increments the epoch of its account.
-func (a *fakeAuthquota) change(key apikey.Key, f func(*api.Principal)) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	p := a.byDigest[key.Digests([][]byte{pepper})[0]]
-	f(p)
-	require.NoError(a.t, a.counters.HIncrBy(context.Background(), counter.Epochs, p.Account, 1).Err())
 }
 
 func (a *fakeAuthquota) set(f func()) {

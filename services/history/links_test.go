@@ -3,8 +3,8 @@ package history_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
-	"net/url"
 	"testing"
 	"time"
 
@@ -16,15 +16,12 @@ import (
 	"opportunity.internal/services/history"
 )
 
-// linkEnvironment returns the settings for check-links, which may connect to the site on loopback.
-func linkEnvironment(t *testing.T, database, site string) func(string) (string, bool) {
-	t.Helper()
-	u, err := url.Parse(site)
-	require.NoError(t, err)
+// linkEnvironment returns the settings for check-links, which may connect to the port on loopback.
+func linkEnvironment(database string, port uint16) func(string) (string, bool) {
 	settings := map[string]string{
 		"OPPORTUNITY_DATABASE_URL": database, "OPPORTUNITY_PUBLIC_URL": servicetest.PublicURL,
 		"OPPORTUNITY_LOG_LEVEL":                   "ERROR",
-		"OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS": "127.0.0.1/32", "OPPORTUNITY_LINK_CHECK_PORTS": u.Port(),
+		"OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS": "127.0.0.1/32", "OPPORTUNITY_LINK_CHECK_PORTS": fmt.Sprint(port),
 		"OPPORTUNITY_LINK_CHECK_GAP": "1ms",
 	}
 	return func(name string) (string, bool) {
@@ -45,7 +42,7 @@ func TestCheckLinksAppendsOutcomes(t *testing.T) {
 			s.record(line(id, reviewed.Format(time.RFC3339), api.FactualReview, api.OutcomeVerified))
 		}
 		for range 2 { // nothing is due again
-			require.NoError(t, history.Main(t.Context(), linkEnvironment(t, database, site.URL), []string{"check-links"}))
+			require.NoError(t, history.Main(t.Context(), linkEnvironment(database, site.port()), []string{"check-links"}))
 		}
 		require.Equal(t, map[string]int{"/robots.txt": 1, "/gone": 1}, site.requests,
 			"private listings must not be checked")
@@ -74,7 +71,7 @@ func TestStoppedLinkCheckIsNoError(t *testing.T) {
 		s.record(line(id, "2026-11-01T09:00:00Z", api.FactualReview, api.OutcomeVerified))
 	}
 	var log bytes.Buffer
-	cfg := linkConfig(t, s.Database, site.URL, now)
+	cfg := linkConfig(s.Database, site, now)
 	cfg.Telemetry.LogOutput, cfg.Links.Concurrency = &log, 1
 	_, err := history.CheckLinks(ctx, cfg)
 	require.ErrorIs(t, err, context.Canceled)
@@ -85,7 +82,7 @@ func TestStoppedLinkCheckIsNoError(t *testing.T) {
 func TestCheckLinksNamesInvalidSettings(t *testing.T) {
 	database := storetest.SQLite(t)
 	with := func(changes map[string]string) error {
-		lookup := linkEnvironment(t, database, "http://127.0.0.1:80")
+		lookup := linkEnvironment(database, 80)
 		return history.Main(t.Context(), func(name string) (string, bool) {
 			if v, ok := changes[name]; ok {
 				return v, v != ""
@@ -109,5 +106,5 @@ func TestCheckLinksNamesInvalidSettings(t *testing.T) {
 	require.ErrorContains(t, with(nil), "run migrate")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.Error(t, history.Main(ctx, linkEnvironment(t, database, "http://127.0.0.1:80"), []string{"check-links"}))
+	require.Error(t, history.Main(ctx, linkEnvironment(database, 80), []string{"check-links"}))
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -18,10 +17,8 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/history"
 )
 
@@ -129,13 +126,9 @@ func TestAGenerationHasItsOwnTiles(t *testing.T) {
 		require.Equal(t, "public, max-age=31536000, immutable",
 			s.get(logPath+"/tile/0/000.p/1").Header.Get("Cache-Control"))
 		s.Stop()
-		tel, err := telemetry.Start(t.Context(), "history", telemetry.Config{LogOutput: io.Discard})
-		require.NoError(t, err)
-		db, err := database.Open(cfg.Database, tel)
-		require.NoError(t, err)
+		db := servicetest.OpenDatabase(t, s.Database)
 		require.NoError(t, db.Exec("INSERT INTO generations (id, began_at, begun_by) VALUES ('0123456789abcdef', 2, 'ann')").
 			Error)
-		require.NoError(t, db.Close())
 
 		again := run(t, cfg, s.catalog)
 		again.awaitLog("1")
@@ -165,9 +158,7 @@ func TestEveryPublicRouteOfTheLogIsSmall(t *testing.T) {
 			require.NoError(t, err)
 			return string(text)
 		}
-		report := servicetest.Read[api.AppendReport](s.Do(http.MethodPost, "/operator/v1/events/append", large(32)))
-		require.False(t, report.Applied)
-		require.Contains(t, report.Rejected[0].Problems[0].String(), "want at most 64000")
+		require.Contains(t, s.append(large(32)).Rejected[0].Problems[0].String(), "want at most 64000")
 		lines := []string{large(31)}
 		for i := range 300 {
 			lines = append(lines, line("a", now.Add(-time.Duration(i)*time.Hour).Format(time.RFC3339), api.LinkCheck,

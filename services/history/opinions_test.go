@@ -11,7 +11,6 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/service/servicetest"
-	"opportunity.internal/pkg/storetest"
 )
 
 // opinionRequests returns the ids of the reviews on which an opinion of actor is requested.
@@ -33,9 +32,7 @@ func (s *instance) drawReview(prefix string) (slug, review string) {
 	for i := range 100 {
 		slug = fmt.Sprintf("%s-%d", prefix, i)
 		s.catalog.set(slug, true)
-		storetest.Eventually(s.t, "the listing is copied", func() bool {
-			return s.get("/api/v1/opportunities/"+slug+"/history").Status == http.StatusOK
-		})
+		s.public(slug)
 		review = s.review("ann", "", opinionLine(slug, 10, "true")).EventID
 		if all := s.opinionRequests("ben"); len(all) > before {
 			require.Equal(s.t, review, all[before])

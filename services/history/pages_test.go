@@ -3,10 +3,9 @@ package history_test
 import (
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -49,6 +48,8 @@ func newPageSite(t testing.TB) *pageSite {
 	return s
 }
 
+func (s *pageSite) port() uint16 { return uint16(s.Listener.Addr().(*net.TCPAddr).Port) }
+
 func (s *pageSite) set(path string, page http.HandlerFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,15 +61,10 @@ func text(body string) http.HandlerFunc {
 }
 
 // linkConfig returns the config of a run of the link checker at a time.
-func linkConfig(t testing.TB, database, site string, at time.Time) history.Config {
-	t.Helper()
-	u, err := url.Parse(site)
-	require.NoError(t, err)
-	port, err := strconv.ParseUint(u.Port(), 10, 16)
-	require.NoError(t, err)
+func linkConfig(database string, site *pageSite, at time.Time) history.Config {
 	cfg := config(database, "http://127.0.0.1:1")
 	cfg.Links = linkcheck.Config{
-		Gap: time.Nanosecond, Concurrency: 16, Timeout: 20 * time.Second, Ports: []uint16{uint16(port)},
+		Gap: time.Nanosecond, Concurrency: 16, Timeout: 20 * time.Second, Ports: []uint16{site.port()},
 		AllowedNetworks: []string{"127.0.0.0/8"}, TextDays: 400,
 	}
 	cfg.Now = func() time.Time { return at }
@@ -76,9 +72,9 @@ func linkConfig(t testing.TB, database, site string, at time.Time) history.Confi
 }
 
 // readPages makes a run of the link checker at a time.
-func readPages(t testing.TB, database, site string, at time.Time) history.LinkReport {
+func readPages(t testing.TB, database string, site *pageSite, at time.Time) history.LinkReport {
 	t.Helper()
-	report, err := history.CheckLinks(t.Context(), linkConfig(t, database, site, at))
+	report, err := history.CheckLinks(t.Context(), linkConfig(database, site, at))
 	require.NoError(t, err)
 	return report
 }
@@ -123,16 +119,16 @@ func TestCitedPagesAreReadEveryDay(t *testing.T) {
 			s.record(quotedLine(name, site.URL+"/"+name, now.Add(-time.Hour)))
 		}
 		require.NotContains(t, s.get("/api/v1/opportunities/pay/history").Body, "$20", "quotes are private")
-		report := readPages(t, database, site.URL, now)
+		report := readPages(t, database, site, now)
 		require.Contains(t, report.String(), "; read 8 pages: ", "each page, and the application page with each link")
 		require.Contains(t, report.String(), "quotes: 4 present, 0 moved, 0 missing, 0 unknown")
 		for name, k := range kinds {
 			site.set("/"+name, k.tomorrow)
 		}
-		require.NotContains(t, readPages(t, database, site.URL, now.Add(time.Minute)).String(), "read",
+		require.NotContains(t, readPages(t, database, site, now.Add(time.Minute)).String(), "read",
 			"nothing is due")
 		tomorrow := now.Add(25 * time.Hour)
-		report = readPages(t, database, site.URL, tomorrow)
+		report = readPages(t, database, site, tomorrow)
 		want := map[api.Finding]int{}
 		for name, k := range kinds {
 			want[k.want]++
@@ -142,8 +138,8 @@ func TestCitedPagesAreReadEveryDay(t *testing.T) {
 			require.Equal(t, tomorrow, got[0].ReadAt)
 		}
 		require.Equal(t, want, report.Read.Quotes)
-		require.Equal(t, api.ReadingMarks{Missing: []string{"pay"}, Present: []string{"unchanged"}},
-			servicetest.Read[api.ReadingMarks](s.Do(http.MethodGet, "/internal/v1/readings", "")))
+		require.Equal(t, api.ListingFindings{Missing: []string{"pay"}, Present: []string{"unchanged"}},
+			servicetest.Read[api.ListingFindings](s.Do(http.MethodGet, "/internal/v1/readings", "")))
 		require.Len(t, servicetest.Read[api.EventList](s.get("/api/v1/opportunities/pay/history")).Data, 3,
 			"two checks of the application link and the review")
 
@@ -179,13 +175,13 @@ func TestPagesAreReadNowUnderTheSameRules(t *testing.T) {
 		require.Contains(t, off.Note, "Link checks are off")
 		require.Contains(t, off.Note, "OPPORTUNITY_LINK_CHECKS=true")
 
-		readPages(t, database, site.URL, now.Add(-time.Hour))
+		readPages(t, database, site, now.Add(-time.Hour))
 		require.Equal(t, 1, site.requests["/pay"])
 		require.Equal(t, api.PagesDue{Pages: 1, Note: "The next run of the link checker reads them."}, ask("pay"))
-		readPages(t, database, site.URL, now)
+		readPages(t, database, site, now)
 		require.Equal(t, []int{2, 2}, []int{site.requests["/pay"], site.requests["/apply"]}, "before their time of the day")
 		require.Zero(t, ask("pay").Pages, "it was read a moment ago")
-		readPages(t, database, site.URL, now)
+		readPages(t, database, site, now)
 		require.Equal(t, 2, site.requests["/pay"])
 		require.Equal(t, http.StatusNotFound,
 			s.Do(http.MethodPost, "/operator/v1/records/nothing/read", "", api.ActorHeader, "ann").Status)

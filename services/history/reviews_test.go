@@ -31,6 +31,17 @@ func (s *instance) submit(in api.ReviewAppend, line string) api.ReviewReport {
 	return servicetest.Read[api.ReviewReport](s.Do(http.MethodPost, "/internal/v1/reviews", in))
 }
 
+// public returns the history of a listing as soon as it is public.
+func (s *instance) public(slug string) (history string) {
+	s.t.Helper()
+	storetest.Eventually(s.t, "the listing is published", func() bool {
+		got := s.get("/api/v1/opportunities/" + slug + "/history")
+		history = got.Body
+		return got.Status == http.StatusOK
+	})
+	return history
+}
+
 func (s *instance) reviewHistory(slug string) api.ReviewHistory {
 	s.t.Helper()
 	return servicetest.Read[api.ReviewHistory](s.Do(http.MethodGet, "/internal/v1/records/"+slug, ""))
@@ -79,12 +90,11 @@ func TestReviewOfAnOutdatedSheetReturnsTheNewerEvents(t *testing.T) {
 		require.Equal(t, []any{"a", "ada", now, api.OutcomeClosed}, // listing, actor, time and outcome
 			[]any{late.Newer[0].Slug, late.Newer[0].Actor, late.Newer[0].RecordedAt, late.Newer[0].Outcome})
 		require.True(t, s.review("ben", late.Newer[0].ID, review).Applied)
+		require.NotContains(t, s.public("a"), "lastEventId")
 		latest := func(id string) []api.VerificationEvent {
-			return servicetest.Read[[]api.VerificationEvent](s.Do(http.MethodGet, "/internal/v1/records/"+id+"/latest",
-				""))
+			return servicetest.Read[[]api.VerificationEvent](s.get("/internal/v1/records/" + id + "/latest"))
 		}
-		storetest.Eventually(t, "the listing is published", func() bool { return len(latest("a")) == 2 })
-		require.NotContains(t, s.get("/api/v1/opportunities/a/history").Body, "lastEventId")
+		require.Len(t, latest("a"), 2)
 		require.Empty(t, latest("b"), "without events")
 	})
 }
@@ -146,12 +156,7 @@ func TestUndoneReviewStaysInTheHistoryOnly(t *testing.T) {
 		want := before
 		want.HistoryCount, want.Sequence, want.LastEventID = 3, after.Summary.Sequence, after.Summary.LastEventID
 		require.Equal(t, want, after.Summary)
-		public := ""
-		storetest.Eventually(t, "the listing is published", func() bool {
-			got := s.get("/api/v1/opportunities/a/history")
-			public = got.Body
-			return got.Status == http.StatusOK
-		})
+		public := s.public("a")
 		require.Equal(t, 3, strings.Count(public, `"checkedAt"`))
 		require.NotContains(t, public, "undoes")
 	})

@@ -45,7 +45,8 @@ func Send(t testing.TB, method, url string, body any, header http.Header) Respon
 	if header != nil {
 		req.Header = header
 	}
-	resp := storetest.Must(http.DefaultClient.Do(req))(t)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
 	defer resp.Body.Close()
 	text := storetest.Must(io.ReadAll(resp.Body))(t)
 	return Response{t, resp.StatusCode, resp.Header, string(text)}

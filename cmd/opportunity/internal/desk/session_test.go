@@ -7,24 +7,21 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/service/servicetest"
 )
 
 const token = "operator-token-of-ann-0123456789abcdef"
 
-// clock is a settable time.
-type clock struct{ at time.Time }
-
-func (c *clock) now() time.Time { return c.at }
-
-func start(t *testing.T) (*clock, *sessionStore, string) {
-	t.Helper()
-	c := &clock{time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)}
-	s := newSessionStore(c.now)
+// start starts a session of ann.
+func start() (*servicetest.Clock, *sessionStore, string) {
+	c := servicetest.NewClock(time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC))
+	s := newSessionStore(c.Now)
 	return c, s, s.Start(token, "ann", "curator", "Firefox")
 }
 
 func TestCookieResumesItsSessionAndHidesTheToken(t *testing.T) {
-	_, s, cookie := start(t)
+	_, s, cookie := start()
 	raw, err := base64.RawURLEncoding.DecodeString(cookie)
 	require.NoError(t, err)
 	require.NotContains(t, string(raw), token)
@@ -38,8 +35,8 @@ func TestCookieResumesItsSessionAndHidesTheToken(t *testing.T) {
 }
 
 func TestForgedCookiesAreRejected(t *testing.T) {
-	_, s, cookie := start(t)
-	_, _, foreign := start(t)
+	_, s, cookie := start()
+	_, _, foreign := start()
 	raw, err := base64.RawURLEncoding.DecodeString(cookie)
 	require.NoError(t, err)
 	raw[len(raw)/2] ^= 1
@@ -50,14 +47,14 @@ func TestForgedCookiesAreRejected(t *testing.T) {
 }
 
 func TestSessionEnds(t *testing.T) {
-	c, s, cookie := start(t)
-	end := c.at.Add(sessionLife)
-	for c.at.Before(end.Add(-sessionIdle)) { // in use
-		c.at = c.at.Add(sessionIdle - time.Second)
+	c, s, cookie := start()
+	end := c.Now().Add(sessionLife)
+	for c.Now().Before(end.Add(-sessionIdle)) { // in use
+		c.Advance(sessionIdle - time.Second)
 		_, ok := s.Resume(cookie)
-		require.True(t, ok, c.at)
+		require.True(t, ok, c.Now())
 	}
-	c.at = end
+	c.Set(end)
 	_, ok := s.Resume(cookie)
 	require.False(t, ok)
 
@@ -68,7 +65,7 @@ func TestSessionEnds(t *testing.T) {
 	require.False(t, ok)
 	_, ok = s.Resume(idle)
 	require.True(t, ok, "ending one session ended another")
-	c.at = c.at.Add(sessionIdle)
+	c.Advance(sessionIdle)
 	require.Empty(t, s.List(token))
 	_, ok = s.Resume(idle)
 	require.False(t, ok)

@@ -66,7 +66,6 @@ func (p *Pages) authenticator(v *Visit) (pages.View, error) {
 	})
 }
 
-// replace replaces the authenticator after the first code of the new one.
 func (p *Pages) replace(v *Visit) (pages.View, error) {
 	return p.newCode(v, p.replaceForm, func(seed people.NewSeed, step int64) (pages.View, error) {
 		secret, err := p.People.ReplaceAuthenticator(v.ctx(), v.Session, seed, step, inSession(v))

@@ -28,7 +28,6 @@ func (p *Pages) requestPage(v *Visit, filled keys.RequestedKey, offered keys.Off
 	}
 }
 
-// offer returns the keys that the account gets without an operator.
 func (p *Pages) offer(v *Visit) (keys.Offer, error) {
 	offered, err := p.Keys.Offer(v.ctx(), v.Person.Account)
 	offered.Test = offered.Test && p.ApproveTest

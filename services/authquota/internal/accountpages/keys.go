@@ -96,7 +96,6 @@ func (p *Pages) listKeys(v *Visit) (pages.View, error) {
 	return pages.View{Template: "keys", Title: "Keys", Data: list}, err
 }
 
-// ownKeys returns the keys of the account, oldest first.
 func (p *Pages) ownKeys(v *Visit) ([]keyLine, error) {
 	own, err := p.Keys.OwnKeys(v.ctx(), v.Person.Account)
 	if err != nil {
@@ -149,7 +148,6 @@ func (p *Pages) renameKey(v *Visit) (pages.View, error) {
 	return pages.View{Redirect: "/account/keys/" + k.ID, Notice: "The key was renamed."}, err
 }
 
-// badName explains why a key name was rejected.
 func badName(name string, err error) string {
 	return badText("The name", name, fmt.Sprintf("Enter a name of at most %d characters.", keys.MaxName), err)
 }

@@ -64,7 +64,6 @@ func (p *Pages) takeChallenge(v *Visit, purpose string) (string, error) {
 	return challenge, err
 }
 
-// newPasskey is the data of the form for adding a passkey.
 type newPasskey struct {
 	Options, Name string
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"mime"
+	"mime/multipart"
 	"mime/quotedprintable"
 	"net"
 	netmail "net/mail"
@@ -135,6 +137,41 @@ func TestMailsAreSent(t *testing.T) {
 	}
 }
 
+func TestMailsBecomeFiles(t *testing.T) {
+	directory := t.TempDir()
+	o := start(t, testkit.SMTPKind{}, "file://"+directory)
+	o.deliver()
+	require.True(t, o.gone())
+	require.Contains(t, o.log.String(), "mail written to a file, not sent")
+	read := func(suffix string) string {
+		name := "20261120T100000.000000Z-" + template + "-" + strings.TrimPrefix(o.id, "mail_") + suffix
+		file := filepath.Join(directory, name)
+		require.Equal(t, os.FileMode(0o600), storetest.Must(os.Stat(file))(t).Mode().Perm())
+		return string(storetest.Must(os.ReadFile(file))(t))
+	}
+	text := read(".txt")
+	require.True(t, strings.HasPrefix(text, "To: "+to+"\nSubject: "), text)
+	require.Contains(t, text, "\n"+private+"\n")
+	m := storetest.Must(netmail.ReadMessage(strings.NewReader(read(".eml"))))(t)
+	for field, want := range map[string]string{
+		"From": `"Opportunity Data API" <no-reply@api.example>`, "To": "<" + to + ">",
+		"Date": "Fri, 20 Nov 2026 10:00:00 +0000", "Auto-Submitted": "auto-generated",
+		"Message-ID": "<" + o.id + "@api.example>",
+	} {
+		require.Equal(t, want, m.Header.Get(field), field)
+	}
+	kind, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
+	require.NoError(t, err)
+	require.Equal(t, "multipart/alternative", kind)
+	parts := multipart.NewReader(m.Body, params["boundary"])
+	for _, want := range [][2]string{{"text/plain", private}, {"text/html", `href="` + private + `"`}} { // clients prefer the last
+		part := storetest.Must(parts.NextPart())(t)
+		require.Equal(t, want[0]+"; charset=UTF-8", part.Header.Get("Content-Type"))
+		require.Contains(t, string(storetest.Must(io.ReadAll(part))(t)), want[1])
+	}
+	require.ErrorIs(t, storetest.Err(parts.NextPart()), io.EOF)
+}
+
 // Mails and passwords are sent only over TLS, to a server with a valid certificate. The check logs
 // in, and sends nothing.
 func TestMailsAreSentToTheRightServerOnly(t *testing.T) {
@@ -220,6 +257,20 @@ func TestRejectedMails(t *testing.T) {
 			o.metric("authquota_mails_sent_total", 1)
 		})
 	}
+}
+
+// A mail that cannot be decrypted waits for its key.
+func TestASealedMailWaitsForItsKey(t *testing.T) {
+	o := start(t, testkit.SMTPKind{}, withLogin)
+	lost := o.Box
+	o.Box = testkit.Box(t, "a1")
+	o.deliver()
+	require.Contains(t, o.log.String(), "its key is not in OPPORTUNITY_ENCRYPTION_KEYS")
+	require.False(t, o.gone())
+	o.Box = lost
+	o.Clock.Set(o.due())
+	o.deliver()
+	require.True(t, o.gone())
 }
 
 // A process that stops does not wait for a mail server that withholds its reply. The mail stays.

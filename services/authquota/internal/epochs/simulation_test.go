@@ -133,8 +133,7 @@ func (p *process) Publish(ctx context.Context, verified, m setback.Mark, epochs 
 }
 
 func (w *world) open(file string) *database.DB {
-	tel, err := telemetry.Start(context.Background(), "simulation", telemetry.Config{LogOutput: io.Discard})
-	require.NoError(w.t, err)
+	tel := storetest.Must(telemetry.Start(w.t.Context(), "simulation", telemetry.Config{LogOutput: io.Discard}))(w.t)
 	db := storetest.Must(database.Open(database.Config{URL: "sqlite://" + file, MaxConnections: 1}, tel))(w.t)
 	w.t.Cleanup(func() { _ = db.Close() })
 	require.NoError(w.t, db.Exec("PRAGMA synchronous = OFF").Error)
@@ -159,22 +158,19 @@ func newWorld(t *testing.T, seed uint64, fault fault, client *redis.Client, stat
 		w.gates[i].restart()
 	}
 	for i := range 12 {
-		var a account.Account
-		require.NoError(t, (&accountdb.DB{DB: w.owners[0].db, Now: w.now}).
-			Change(t.Context(), func(tx *accountdb.Tx) (err error) {
-				if a, err = account.Create(tx, api.Free); err != nil {
-					return err
-				}
-				err = tx.Exec("INSERT INTO people (account_id, email, password_hash, created_at) VALUES (?, ?, 'hash', 0)", a.ID,
-					fmt.Sprint("p", i, "@example.org")).Error
-				for c := range 4 {
-					code := fmt.Sprint(i, "-", c)
-					w.codes[code] = a.ID
-					err = errors.Join(err, tx.Exec("INSERT INTO recovery_codes (account_id, hash) VALUES (?, ?)", a.ID, code).Error)
-				}
-				return err
-			}))
-		w.accounts = append(w.accounts, a.ID)
+		unpublished := &accountdb.DB{DB: w.owners[0].db, Now: w.now}
+		require.NoError(t, unpublished.Change(t.Context(), func(tx *accountdb.Tx) error {
+			a := storetest.Must(account.Create(tx, api.Free))(t)
+			w.accounts = append(w.accounts, a.ID)
+			err := tx.Exec("INSERT INTO people (account_id, email, password_hash, created_at) VALUES (?, ?, 'hash', 0)", a.ID,
+				fmt.Sprint("p", i, "@example.org")).Error
+			for c := range 4 {
+				code := fmt.Sprint(i, "-", c)
+				w.codes[code] = a.ID
+				err = errors.Join(err, tx.Exec("INSERT INTO recovery_codes (account_id, hash) VALUES (?, ?)", a.ID, code).Error)
+			}
+			return err
+		}))
 	}
 	w.settle()
 	return w
@@ -359,8 +355,7 @@ func (w *world) step() {
 	case x < 26 && len(w.keys) > 0:
 		key := pick(w, slices.Sorted(maps.Keys(w.keys)))
 		w.change(w.keys[key], func(db *accountdb.DB) error {
-			_, err := keys.NewStore(db).Revoke(ctx, "ann", key, false)
-			return err
+			return storetest.Err(keys.NewStore(db).Revoke(ctx, "ann", key, false))
 		}, func() { w.revoked[key] = true; w.stats["revoked"]++ })
 	case x < 28:
 		w.change(id, func(db *accountdb.DB) error { return people.NewStore(db).CloseAccount(ctx, id) },

@@ -145,7 +145,6 @@ func body[In any](handle func(call, In) (any, error)) func(call) (any, error) {
 	}
 }
 
-// page returns the page of a list of accounts, keys or requests.
 func (c call) page(kind string) (account.Page, error) {
 	limit, err := c.query.Integer("limit", 1, api.MaxOperatorPageSize, api.MaxOperatorPageSize)
 	after, given := c.query["after"]

@@ -110,13 +110,6 @@ func TestInvalidRequestsAreRejected(t *testing.T) {
 	require.Equal(t, before, s.AuditEntries(""), "nothing was done")
 }
 
-func TestKeyOfUnknownTierIsNotResolved(t *testing.T) {
-	s := sitekit.New(t)
-	key := s.Issue("")
-	require.NoError(t, s.Exec("UPDATE accounts SET tier = 'gold'").Error)
-	s.Resolve(key.Key).RequireError(problem.InternalError)
-}
-
 // What a batch must have is tested in package keyusage.
 func TestLargestUsageBatchIsAccepted(t *testing.T) {
 	s := sitekit.New(t)
@@ -145,23 +138,6 @@ func TestLargestUsageBatchIsAccepted(t *testing.T) {
 	batch.ID, batch.Requests[1].Route = uuid.Must(uuid.NewV7()).String(), "/api/v1/a private name"
 	require.Equal(t, http.StatusBadRequest, send())
 	require.Contains(t, b.Get("/account/usage.csv").Body, ",served,1\r\n", "nothing of a rejected batch")
-}
-
-func TestDryRunAnnouncesNothing(t *testing.T) {
-	s := sitekit.New(t)
-	s.SignUp("ada@example.org")
-	const path = "/operator/v1/announcements"
-	w := s.Do(http.MethodPost, path,
-		`{"id":"v2","kind":"api-change","subject":"Version 2","text":"It is here.","dryRun":true}`)
-	require.Equal(t, http.StatusOK, w.Status, w.Body)
-	require.Contains(t, w.Body, `"subject":"API change: Version 2"`)
-	require.Contains(t, w.Body, `https://api.example/account/notices`)
-	require.Contains(t, w.Body, `"recipients":1,"posted":0,"createdAt":null`)
-	require.NotContains(t, s.Actions(t, testkit.Actor), "announcement.create")
-
-	w = s.Do(http.MethodPost, path, `{"id":"v2","kind":"api-change","subject":"Version 2","text":"It is here."}`)
-	require.Equal(t, http.StatusOK, w.Status, w.Body)
-	require.Contains(t, w.Body, `"createdAt":"2026-11-20T10:00:00Z"`)
 }
 
 func TestOperatorsReadTheAuditLog(t *testing.T) {

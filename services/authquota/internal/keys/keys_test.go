@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/storetest"
@@ -65,6 +66,7 @@ func TestPrincipalWhilePaidPeriodsEnd(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Equal(t, api.Principal{Tier: c.tier, Limits: tiers[c.tier], Epoch: 7, Next: c.next}, got, name)
 	}
+	require.ErrorContains(t, storetest.Err(keys.Resolved{}.Principal(end, tiers)), "unknown tier")
 }
 
 func TestOrders(t *testing.T) {
@@ -98,6 +100,29 @@ func TestOrders(t *testing.T) {
 	require.ErrorContains(t, err, "tier")
 	_, _, err = keys.Order{UseCase: "my key is " + apikey.Generate(apikey.Live).Reveal()}.Checked()
 	require.Equal(t, problem.InvalidParameter, problem.Of(err).Code)
+}
+
+func TestLinesOfAnImport(t *testing.T) {
+	sum, other := strings.Repeat("a", 64), strings.Repeat("b", 64)
+	const key = `"prefix":"jb-","lastFour":"9x2Q","useCase":"x","tier":"free","expiresAt":"2027-06-01T00:00:00Z"}`
+	lines, report, err := keys.ReadOlder(strings.NewReader(strings.Join([]string{
+		`{"sha256":"` + sum + `",` + key, `{"sha256":"` + sum + `",` + key,
+		`{"sha256":"jb-4712","prefix":"oda_live_","lastFour":"12345","tier":"gold","useCase":" ","name":"` +
+			strings.Repeat("x", 61) + `","expiresAt":"2027-06-01T00:00:00Z"}`,
+		`{"sha256":`, `{"key":"jb-4712","sha256":"` + other + `",` + key,
+		`{"sha256":"` + other + `",` + strings.Replace(key, `"2027-06-01T00:00:00Z"`, "null", 1),
+	}, "\n")))
+	require.NoError(t, err)
+	require.Len(t, lines, 1)
+	require.Len(t, report.Rejected, 5)
+	for i, problems := range [][]string{{"sha256: is on line 1 already"}, {
+		"sha256: must be the SHA-256 of the key in hexadecimal, 64 characters",
+		"prefix: must not be that of the keys that are issued here", "lastFour: must be the last four characters of the key",
+		"name: must have at most 60 characters", "useCase: must not be empty",
+		"tier: must be one of free, developer, commercial",
+	}} {
+		require.Equal(t, api.RejectedLine{Line: i + 2, Problems: apitest.Problems(problems...)}, report.Rejected[i])
+	}
 }
 
 func TestNoticesBeforeTheEndOfAKey(t *testing.T) {
@@ -312,8 +337,7 @@ func TestOneTestKeyIsApprovedAutomatically(t *testing.T) {
 			return storetest.Must(f.Offer(ctx, id))(t)
 		}
 		errs := storetest.Together(6, func(int) error {
-			_, err := f.RequestKey(ctx, id, testKey, accepted, false)
-			return err
+			return storetest.Err(f.RequestKey(ctx, id, testKey, accepted, false))
 		})
 		require.Equal(t, 1, succeeded(t, errs, "cannot get another test key"))
 		require.Equal(t, 1, slices.Index(f.db.Actions(t, keys.AutoApproval), "key.approve")+1)
@@ -350,8 +374,7 @@ func TestFirstLiveKeyOfAPayingAccountIsApprovedAutomatically(t *testing.T) {
 			Tier: api.Commercial, PaidUntil: &until, Version: 1,
 		}}).Error)
 		errs := storetest.Together(3, func(int) error {
-			_, err := f.RequestKey(ctx, id, keys.RequestedKey{Name: "Site", UseCase: "testing"}, accepted, false)
-			return err
+			return storetest.Err(f.RequestKey(ctx, id, keys.RequestedKey{Name: "Site", UseCase: "testing"}, accepted, false))
 		})
 		require.Equal(t, 3, succeeded(t, errs, ""))
 		open := storetest.Must(f.OwnRequests(ctx, id))(t)

@@ -108,8 +108,7 @@ func TestConcurrentDecisionsMakeOne(t *testing.T) {
 		r := storetest.Must(f.RequestKey(ctx, id, keys.RequestedKey{Name: "x", UseCase: "x"}, accepted, false))(t)
 		decisions := []keys.Decide{{State: keys.Approved}, {State: keys.Declined, Reason: "no"}}
 		errs := storetest.Together(8, func(i int) error {
-			_, err := f.Decide(ctx, "ada", r.ID, decisions[i%2])
-			return err
+			return storetest.Err(f.Decide(ctx, "ada", r.ID, decisions[i%2]))
 		})
 		require.Equal(t, 4, succeeded(t, errs, "by ada"))
 		require.Len(t, f.db.TakeMails(t), 1)
@@ -122,8 +121,7 @@ func TestRequestIsCollectedOnce(t *testing.T) {
 		ctx, id := t.Context(), f.person("ada@example.org")
 		r := f.request(id)
 		errs := storetest.Together(6, func(i int) error {
-			_, err := f.Collect(ctx, id, r, accepted, stored(100+i))
-			return err
+			return storetest.Err(f.Collect(ctx, id, r, accepted, stored(100+i)))
 		})
 		require.Equal(t, 1, succeeded(t, errs, "already collected"))
 		require.ErrorContains(t, f.Withdraw(ctx, id, r), "already collected")
@@ -277,8 +275,7 @@ func TestTwoAccountsConnectTheSameKeyAndOneWins(t *testing.T) {
 			f.person("a@example.org"), f.person("b@example.org"), f.person("c@example.org"), f.person("d@example.org"),
 		}
 		errs := storetest.Together(2*len(people), func(i int) error {
-			_, err := f.Connect(t.Context(), people[i/2], []string{[]string{first, sibling}[i%2]})
-			return err
+			return storetest.Err(f.Connect(t.Context(), people[i/2], []string{[]string{first, sibling}[i%2]}))
 		})
 		require.Equal(t, 1, succeeded(t, errs, "already belongs"))
 		winner := storetest.Must(f.Resolve(t.Context(), []string{first}))(t)
@@ -355,8 +352,7 @@ func TestKeyDigestsLeaveNoGapWhileKeysAreIssued(t *testing.T) {
 		done := make(chan []error)
 		go func() {
 			done <- storetest.Together(issued, func(i int) error {
-				_, err := f.Issue(ctx, "ada", keys.Order{UseCase: "x", Tier: api.Free}, keys.MaxLife, stored(i))
-				return err
+				return storetest.Err(f.Issue(ctx, "ada", keys.Order{UseCase: "x", Tier: api.Free}, keys.MaxLife, stored(i)))
 			})
 		}()
 		var followed []string

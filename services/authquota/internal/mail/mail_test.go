@@ -101,7 +101,7 @@ func TestDataStayData(t *testing.T) {
 		require.False(t, strings.ContainsFunc(write(t, m).Subject, unicode.IsControl))
 	})
 	m := filled(t, "new-sign-in")
-	m.Data["agent"] = "" // a browser without a name signs in all the same
+	m.Data["agent"] = "" // a browser without a name signs in anyway
 	require.Contains(t, write(t, m).Text, "Browser: unknown")
 	m.Data["agent"] = strings.Repeat("x", 10_000)
 	require.Less(t, len(write(t, m).Text), 2_000)

@@ -106,16 +106,11 @@ func TestDayNoticesAreSentOnceADay(t *testing.T) {
 		f.choose(notices.DayNearlyUsed)
 		f.use(100)
 		require.Equal(t, []string{nearly}, f.notified())
-	})
-}
 
-func TestNoticesFollowTheTier(t *testing.T) {
-	onBoth(t, func(t *testing.T, f fixture) {
-		f.choose(notices.DayNearlyUsed)
+		f.db.Advance(24 * time.Hour)
 		until := f.db.Now().Add(24 * time.Hour)
-		require.NoError(t, plan.NewStore(f.db.DB).Entitle(t.Context(), f.id, api.Entitlement{
-			Tier: api.Commercial, PaidUntil: &until, Version: 1,
-		}))
+		paid := api.Entitlement{Tier: api.Commercial, PaidUntil: &until, Version: 1}
+		require.NoError(t, plan.NewStore(f.db.DB).Entitle(t.Context(), f.id, paid))
 		f.db.TakeMails(t)
 		f.use(100)
 		require.Empty(t, f.notified(), "of 50,000")

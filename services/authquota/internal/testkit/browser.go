@@ -1,5 +1,7 @@
-// Package testkit provides the databases, the people with their browsers and authenticators, and
-// the mail servers that tests of authquota need.
+// Package testkit provides what tests of authquota need: a DB on either database with a clock, the
+// Box of its secrets and readers of its mails and audit log; a Person with a Browser behind the
+// gateway, an authenticator and a SecurityKey; and an SMTPServer. It imports the features, so their
+// tests are in packages of their own. Package sitekit runs the service with these parts.
 package testkit
 
 import (
@@ -94,7 +96,8 @@ func (b *Browser) send(method, path, kind, body string, header http.Header) Page
 	for name, value := range b.Cookies {
 		r.AddCookie(&http.Cookie{Name: name, Value: value}) //nolint:gosec // a request has no cookie attributes
 	}
-	response := storetest.Must(http.DefaultTransport.RoundTrip(r))(b.t)
+	response, err := http.DefaultTransport.RoundTrip(r)
+	require.NoError(b.t, err)
 	defer response.Body.Close()
 	read := storetest.Must(io.ReadAll(response.Body))(b.t)
 	for _, c := range response.Cookies() {

@@ -66,8 +66,7 @@ func (s *test) refresh(id string) store.Change {
 
 func (s *test) entitlement(account string) api.Entitlement {
 	s.t.Helper()
-	found := storetest.Must(s.Store.Account(s.t.Context(), account))(s.t)
-	return found.Entitlement
+	return storetest.Must(s.Store.Account(s.t.Context(), account))(s.t).Entitlement
 }
 
 func (s *test) run() api.BillingReport {

@@ -76,8 +76,7 @@ func (s *site) page(target string) string { return text(s.t, s.send(http.MethodG
 
 func text(t *testing.T, resp *http.Response) string {
 	t.Helper()
-	body := storetest.Must(io.ReadAll(resp.Body))(t)
-	return string(body)
+	return string(storetest.Must(io.ReadAll(resp.Body))(t))
 }
 
 func TestCheckout(t *testing.T) {

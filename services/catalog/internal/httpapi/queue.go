@@ -36,8 +36,8 @@ func (a API) queue(r request) (web.Reply, error) {
 func (a API) rank(ctx context.Context, f *review.QueueFilter) {
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
-	if err := a.History.Get(ctx, "/internal/v1/readings", &f.Readings); err != nil {
-		f.Readings = api.ReadingMarks{}
+	if err := a.History.Get(ctx, "/internal/v1/readings", &f.Findings); err != nil {
+		f.Findings = api.ListingFindings{}
 		f.After.Rank = min(f.After.Rank, review.QuotesOther)
 	}
 }

@@ -42,7 +42,8 @@ type service func(*http.Request) (*http.Response, error)
 
 func (s service) RoundTrip(r *http.Request) (*http.Response, error) { return s(r) }
 
-// responds returns a service that reads the request body, and responds in this way unless that fails.
+// responds returns a service that reads the request body, and responds in this way unless that
+// fails.
 func responds(status int, body string) service {
 	return func(r *http.Request) (*http.Response, error) {
 		if r.Body != nil {
@@ -171,7 +172,7 @@ func TestMeNamesTheOperatorAndItsRole(t *testing.T) {
 	require.Zero(t, *calls)
 	require.Contains(t, request(h, http.MethodGet, Prefix+"me", "").Body.String(), "missing_api_key")
 	require.Equal(t, http.StatusMethodNotAllowed, request(h, http.MethodDelete, Prefix+"me", tokenOf(api.RoleAdmin)).Code)
-	for _, path := range []string{Prefix + "me/x", Prefix + "keys/../me", "/operator/v1//me", Prefix + "keys/%2e%2e/me",
+	for _, path := range []string{Prefix + "me/x", Prefix + "keys/../me", "/operator/v1//me", Prefix + "keys/%2e%2e/me", Prefix + "m%65",
 		"/internal/v1/principals"} {
 		require.Equal(t, http.StatusNotFound, request(h, http.MethodGet, path, tokenOf(api.RoleAdmin)).Code, path)
 	}

@@ -19,6 +19,7 @@ import (
 	pages "opportunity.internal/docs"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/sdk"
 	"opportunity.internal/services/gateway/internal/docsite"
 )
 
@@ -290,4 +291,25 @@ func TestCrawlersFindEveryPage(t *testing.T) {
 	for _, link := range links {
 		get(t, site, link[1])
 	}
+}
+
+// The SDKs are served with their media types, and the page has commands with the address of the
+// installation.
+func TestSDKs(t *testing.T) {
+	site := newSite(t)
+	page := plainly(t, site, "/sdk/")
+	require.Equal(t, page, plainly(t, site, "/sdk"))
+	require.Contains(t, page, "npm install "+publicURL+"/sdk/"+sdk.Tarball+"\n")
+	require.Contains(t, page, "pip install "+publicURL+"/sdk/"+sdk.Wheel+"\n")
+	require.Contains(t, page, `GOPROXY=&#34;`+publicURL+`/sdk/go,`)
+
+	archives, err := sdk.Archives()
+	require.NoError(t, err)
+	for name, want := range archives {
+		served := get(t, site, "/sdk/"+name)
+		require.Equal(t, want, served.Body.Bytes(), name)
+		require.NotEqual(t, "text/html; charset=utf-8", served.Header().Get("Content-Type"), name)
+	}
+	require.Equal(t, "application/gzip", get(t, site, "/sdk/"+sdk.Tarball).Header().Get("Content-Type"))
+	require.False(t, has(site, "/sdk/go/example.com/other/@v/list"), "go asks the next proxy about other modules")
 }

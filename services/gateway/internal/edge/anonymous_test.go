@@ -53,17 +53,14 @@ func TestWorkWithoutAKeyIsLimitedByNetworkAndInTotal(t *testing.T) {
 		{http.MethodPost, "/mcp", "rubbish", 1},
 	} {
 		for limit, from := range map[int]func(int) string{networkBurst: oneNetwork, everyoneBurst: manyNetworks} {
-			t.Run(fmt.Sprint(c.method, c.path, limit), func(t *testing.T) {
-				t.Parallel() // the rejection waits
-				e := newEdge(t)
-				now := time.Now()
-				e.Now = func() time.Time { return now }
-				e.Catalog = replies(t, http.StatusNotFound, "{}", "Content-Type", jsonType)
-				e.History = e.Catalog
-				e.Records = peer.New("http://catalog.test", "token", roundTrip(func(*http.Request) (*http.Response, error) {
-					return reply(http.StatusNotFound, strings.NewReader("{}")), nil
-				}))
-				require.Equal(t, limit/c.units, strangers(t, e.handler(t), c.method, c.path, c.body, from))
+			e := newEdge(t)
+			e.Catalog = replies(t, http.StatusNotFound, "{}", "Content-Type", jsonType)
+			e.History = e.Catalog
+			e.Records = peer.New("http://catalog.test", "token", roundTrip(func(*http.Request) (*http.Response, error) {
+				return reply(http.StatusNotFound, strings.NewReader("{}")), nil
+			}))
+			synctest.Test(t, func(t *testing.T) { // the clock moves only when the rejection waits
+				require.Equal(t, limit/c.units, strangers(t, e.handler(t), c.method, c.path, c.body, from), "%s %s", c.method, c.path)
 			})
 		}
 	}
@@ -82,12 +79,14 @@ func TestMessagesBeyondTheLimitAreNotRead(t *testing.T) {
 		e := newEdge(t)
 		now := time.Now()
 		e.Now = func() time.Time { return now }
-		h := e.handler(t)
-		strangers(t, h, http.MethodPost, "/mcp", "rubbish", oneNetwork)
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", unread{t})
-		r.ContentLength, r.RemoteAddr = length, oneNetwork(0)
-		w := serve(h, r)
-		require.Equal(t, http.StatusTooManyRequests, w.Code)
+		synctest.Test(t, func(t *testing.T) {
+			h := e.handler(t)
+			strangers(t, h, http.MethodPost, "/mcp", "rubbish", oneNetwork)
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", unread{t})
+			r.ContentLength, r.RemoteAddr = length, oneNetwork(0)
+			w := serve(h, r)
+			require.Equal(t, http.StatusTooManyRequests, w.Code)
+		})
 	}
 }
 

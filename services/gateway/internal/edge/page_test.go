@@ -1,8 +1,11 @@
 package edge
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"path"
 	"strings"
 	"testing"
@@ -12,6 +15,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/peer"
 )
 
@@ -71,5 +75,78 @@ func TestPermalinkOfARecord(t *testing.T) {
 		"/records/private/event": "not_found", "/records/cut": "service_unavailable"} {
 		body, _ := get(path)
 		require.Contains(t, body, code, path)
+	}
+}
+
+// closer counts how often a body is closed.
+type closer struct {
+	io.ReadCloser
+	closed *int
+}
+
+func (c closer) Close() error {
+	*c.closed++
+	return c.ReadCloser.Close()
+}
+
+func TestExplorerMakesTheCallThatAuthquotaNames(t *testing.T) {
+	path := api.ExplorerPath + "/list"
+	call := func(target string) string {
+		c, err := json.Marshal(api.ExplorerCall{Principal: principal(), Target: target})
+		require.NoError(t, err)
+		return string(c)
+	}
+	var result api.ExplorerResult
+	var used string // calls of the account today
+	closed := 0
+	explore := func(body io.Reader, header string) *httptest.ResponseRecorder {
+		t.Helper()
+		e := newEdge(t)
+		counters := e.admits(t, principal, nil).Client()
+		result = api.ExplorerResult{}
+		e.Catalog = behind(t, func(*http.Request) (*http.Response, error) {
+			return reply(200, body, "Content-Type", jsonType), nil
+		})
+		e.Account = behind(t, func(r *http.Request) (*http.Response, error) {
+			if r.Header.Get(api.ExplorerHeader) == "" {
+				form := reply(200, strings.NewReader("form"), "Content-Type", htmlType, api.ExplorerHeader, header)
+				form.Body = closer{form.Body, &closed}
+				return form, nil
+			}
+			require.NoError(t, json.NewDecoder(r.Body).Decode(&result))
+			return reply(200, strings.NewReader("result"), "Content-Type", htmlType), nil
+		})
+		closed = 0
+		w := e.send(t, http.MethodPost, path, "a=b")
+		require.Equal(t, 1, closed, "the connection to authquota is free again")
+		used = counters.HGet(t.Context(), counter.Day(counter.DayOf(time.Now())), "acc_a").Val()
+		return w
+	}
+	require.Equal(t, "form", explore(nil, "").Body.String(), "a problem of the form")
+	for _, invalid := range []string{"{", call("no path")} {
+		require.Equal(t, http.StatusInternalServerError, explore(nil, invalid).Code, invalid)
+	}
+
+	require.Equal(t, "result", explore(strings.NewReader("{}"), call("/api/v1/opportunities")).Body.String())
+	require.Equal(t, []any{"a=b", 200, "{}", 2, true, "1"},
+		[]any{string(result.Form), result.Status, string(result.Body), result.Size, result.Charged, used})
+	for _, other := range []string{"/docs", "/account"} {
+		explore(strings.NewReader("{}"), call(other))
+		require.Equal(t, []any{404, false}, []any{result.Status, result.Charged}, "only calls of the API")
+	}
+	explore(broken{}, call("/api/v1/opportunities"))
+	require.Equal(t, []any{503, false}, []any{result.Status, result.Charged}, "a response that ends early")
+	explore(strings.NewReader(strings.Repeat("a", api.MaxExplorerBody+10)), call("/api/v1/opportunities"))
+	require.Equal(t, []int{api.MaxExplorerBody, api.MaxExplorerBody + 10}, []int{len(result.Body), result.Size})
+}
+
+// Forms of other pages, and pages that are read, make no call, whatever the service sends.
+func TestOnlyExplorerFormsMakeCalls(t *testing.T) {
+	for _, c := range []struct{ method, path string }{{http.MethodGet, api.ExplorerPath + "/list"},
+		{http.MethodPost, "/account/plan"}} {
+		e := newEdge(t)
+		e.Account = replies(t, http.StatusOK, "page", "Content-Type", htmlType, api.ExplorerHeader, "{}")
+		w := e.send(t, c.method, c.path, "")
+		require.Equal(t, []any{http.StatusOK, "page"}, []any{w.Code, w.Body.String()}, c)
 	}
 }

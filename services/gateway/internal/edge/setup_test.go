@@ -61,7 +61,11 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, errors.New("connection lost") }
 
-const publicURL = "https://api.opportunity.example"
+const (
+	publicURL = "https://api.opportunity.example"
+	jsonType  = "application/json"
+	htmlType  = "text/html; charset=utf-8"
+)
 
 func newPages() (*docsite.Site, error) { return docsite.New(publicURL, docsite.Operator{}) }
 

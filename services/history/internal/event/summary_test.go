@@ -322,7 +322,7 @@ func TestUndoneReviewsHaveNoEffect(t *testing.T) {
 	})
 }
 
-// TestUndo has the ids of reviews, some of which undo another one, and those that are in effect.
+// TestUndo has the ids of reviews, each with the one that it undoes, and those that are in effect.
 func TestUndo(t *testing.T) {
 	for reviews, want := range map[string]string{
 		"a b c>b": "a", "a b c>b d>c": "a b", "a b c>b d>c e>d": "a", "a b c>b d>b e>d": "a", "a b>unknown": "a",

@@ -9,6 +9,8 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -16,12 +18,14 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/eventfile"
 	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/history/internal/checkpoint"
+	"opportunity.internal/services/history/internal/event"
 	"opportunity.internal/services/history/internal/store"
 )
 
@@ -94,7 +98,7 @@ func (a API) Routes(engine *gin.Engine, errors problem.Writer, ready http.Handle
 		return api.UnpublishedListings{Listings: ids}, err
 	})
 	route("GET", "/internal/v1/reviews/done", a.reviewsDone, "since")
-	route("GET", "/internal/v1/readings", func(c call) (any, error) { return a.Store.ReadingMarks(c.ctx) })
+	route("GET", "/internal/v1/readings", func(c call) (any, error) { return a.Store.ListingFindings(c.ctx) })
 	route("GET", "/operator/v1/records/:id/pages", a.pages, none...)
 	route("POST", "/operator/v1/records/:id/read", a.readPages)
 	route("GET", "/operator/v1/reviews/second-opinions", a.opinionRequests, none...)
@@ -103,4 +107,98 @@ func (a API) Routes(engine *gin.Engine, errors problem.Writer, ready http.Handle
 	route("POST", "/internal/v1/reviews", a.review)
 	route("GET", "/operator/v1/history/:id", a.asOf, "at")
 	route("POST", "/operator/v1/events/append", a.append)
+}
+
+// maxReview is the maximum size of the body of a review, in bytes.
+const maxReview = 2 << 20
+
+// review records one review for the catalog. Like append, it reports an invalid review and the
+// events that its author has not seen; the status is 200 in each case.
+func (a API) review(c call) (any, error) {
+	var in api.ReviewAppend
+	if err := json.NewDecoder(http.MaxBytesReader(c.Writer, c.Request.Body, maxReview)).Decode(&in); err != nil ||
+		in.Actor == "" || in.Review.CheckType != api.FactualReview {
+		return nil, problem.New(problem.InvalidParameter,
+			"The body must be a review with its actor.").Because(err)
+	}
+	now := a.Now()
+	line, problems := eventfile.Check(in.Review, now)
+	if len(problems) == 0 {
+		problems = a.unquoted(line)
+	}
+	report := api.ReviewReport{AppendReport: api.AppendReport{Rejected: []api.RejectedLine{}}}
+	reject := func(p api.Problems) (any, error) {
+		report.Rejected = []api.RejectedLine{{Line: 1, ID: in.Review.Slug, Problems: p}}
+		return report, nil
+	}
+	if len(problems) > 0 {
+		return reject(problems)
+	}
+	sent, err := json.Marshal(in.Review)
+	if err != nil {
+		return nil, err
+	}
+	if now, err = awaitLatest(c.ctx, line.Event.CheckedAt, now); err != nil {
+		return nil, err
+	}
+	done, err := a.Store.Review(c.ctx, now, store.Proposal{ReviewAppend: in, Line: line, Sent: string(sent)})
+	if errors.Is(err, store.ErrNoOpinion) {
+		return reject(api.Problems{{
+			Path: "secondOpinionOf", Message: "must be a review in your list of requested second opinions",
+		}})
+	}
+	if other := new(store.TextsError); errors.As(err, &other) {
+		report.Texts = other.Texts
+		return report, nil
+	}
+	if unseen := new(store.UnseenError); errors.As(err, &unseen) {
+		report.Newer, err = forOperators(unseen.Events)
+		return report, err
+	}
+	if err != nil {
+		return nil, err
+	}
+	report.Applied, report.EventID, report.Outcome, report.Disagree = true, done.Record.ID, done.Record.Outcome,
+		done.Differs
+	if report.Appended = 1; done.Duplicate {
+		report.Appended, report.Duplicates = 0, 1
+	}
+	return report, nil
+}
+
+// unquoted returns the known facts of a verified review that lack a required quote.
+func (a API) unquoted(l eventfile.Line) (p api.Problems) {
+	if !a.RequireQuotes || l.Event.Outcome != api.OutcomeVerified {
+		return nil
+	}
+	for _, name := range api.Unquoted(*l.Event.Facts, l.Evidence.Quotes) {
+		p.Add("facts."+name, "needs a quote from one of its sources")
+	}
+	return p
+}
+
+// awaitLatest waits for the time of the latest check, which may be up to api.ClockTolerance in the
+// future, and returns that time. The event is then recorded as sent, and no response shows a check
+// from the future.
+func awaitLatest(ctx context.Context, latest, now time.Time) (time.Time, error) {
+	if !latest.After(now) {
+		return now, nil
+	}
+	select {
+	case <-time.After(latest.Sub(now)):
+		return latest, nil
+	case <-ctx.Done():
+		return now, ctx.Err()
+	}
+}
+
+func forOperators(records []event.Record) ([]api.RecordedEvent, error) {
+	events := make([]api.RecordedEvent, len(records))
+	for i := range records {
+		var err error
+		if events[i], err = records[i].Recorded(); err != nil {
+			return nil, err
+		}
+	}
+	return events, nil
 }

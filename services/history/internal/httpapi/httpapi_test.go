@@ -15,14 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service/routetest"
 	"opportunity.internal/pkg/service/servicetest"
-	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/history/internal/httpapi"
 	"opportunity.internal/services/history/internal/store"
@@ -31,20 +29,13 @@ import (
 var schema = servicetest.NewSchema(store.Migrations)
 
 // testAPI is the API on a new store with one public listing, "a".
-type testAPI struct {
-	http.Handler
-}
+type testAPI struct{ http.Handler }
 
 func start(t *testing.T) *testAPI {
 	t.Helper()
-	tel, err := telemetry.Start(t.Context(), "history", telemetry.Config{LogOutput: io.Discard})
-	require.NoError(t, err)
-	db, err := database.Open(database.Config{URL: schema.SQLite(t), MaxConnections: 4}, tel)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	db := servicetest.OpenDatabase(t, schema.SQLite(t))
 	require.NoError(t, store.NewListings(db).Save(t.Context(), feed.Cursor{},
 		[]api.ListingState{{ID: "a", Published: true, Sequence: 1}}, feed.Cursor{}))
-	a := &testAPI{}
 	problems := problem.Writer{BaseURL: "https://api.example", Log: slog.New(slog.DiscardHandler)}
 	engine := web.New(problems)
 	events := store.New(db)
@@ -55,8 +46,7 @@ func start(t *testing.T) *testAPI {
 		},
 		CatchUp: func(context.Context) error { return nil }, PublicURL: "https://api.example", Now: time.Now,
 	}.Routes(engine, problems, http.NotFoundHandler())
-	a.Handler = engine
-	return a
+	return &testAPI{engine}
 }
 
 // do sends a request of the operator "ada", who may read everything.

@@ -34,11 +34,9 @@ var forbiddenHosts = map[string]string{
 
 func TestForbiddenAddressIsNotDialed(t *testing.T) {
 	w := newFakeNet(t)
-	trap, dialled := listenBeside(t, w.port)
-	defer trap.Close()
-	c := w.checker(func(cfg *Config) {
-		cfg.RefusedNetworks = []string{"2600:1234::/32"}
-	})
+	dialled := listenBeside(t, w.port)
+	refuse := func(cfg *Config) { cfg.RefusedNetworks = []string{"2600:1234::/32"} }
+	c := w.checker(refuse)
 	for name, host := range forbiddenHosts {
 		t.Run(name, func(t *testing.T) {
 			link := w.tryBy(c, "http://"+host+":PORT/apply")
@@ -57,18 +55,20 @@ func TestForbiddenAddressIsNotDialed(t *testing.T) {
 				w.mu.Unlock()
 				w.on("/apply", w.redirect(302, "http://inside.works:PORT/"))
 				require.Equal(t, needsReview, w.tryBy(c, "http://maple.works:PORT/apply").outcome)
-				c = w.checker(func(cfg *Config) { cfg.RefusedNetworks = []string{"2600:1234::/32"} })
+				c = w.checker(refuse)
 			}
 		})
 	}
 	require.Zero(t, dialled.Load())
 }
 
-// listenBeside listens on the server's port at a loopback address that is not allowed.
-func listenBeside(t *testing.T, port uint16) (net.Listener, *atomic.Int32) {
+// listenBeside listens on the port of the server at a loopback address that is not allowed. It
+// counts the connections.
+func listenBeside(t *testing.T, port uint16) *atomic.Int32 {
 	t.Helper()
 	trap, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.2:"+strconv.Itoa(int(port)))
 	require.NoError(t, err)
+	t.Cleanup(func() { trap.Close() })
 	dialled := new(atomic.Int32)
 	go func() {
 		for {
@@ -80,14 +80,13 @@ func listenBeside(t *testing.T, port uint16) (net.Listener, *atomic.Int32) {
 			conn.Close()
 		}
 	}()
-	return trap, dialled
+	return dialled
 }
 
 // The name resolves to a public address at first, and to a private one for the request of the page.
 func TestReboundNameIsNotDialed(t *testing.T) {
 	w := newFakeNet(t)
-	trap, dialled := listenBeside(t, w.port)
-	defer trap.Close()
+	dialled := listenBeside(t, w.port)
 	var lookups atomic.Int32
 	w.names["rebound.works"] = func() string {
 		if lookups.Add(1) == 1 {
@@ -108,8 +107,7 @@ func TestReboundNameIsNotDialed(t *testing.T) {
 
 func TestProxyIsNotUsed(t *testing.T) {
 	w := newFakeNet(t)
-	trap, dialled := listenBeside(t, w.port)
-	defer trap.Close()
+	dialled := listenBeside(t, w.port)
 	t.Setenv("HTTP_PROXY", w.fill("http://127.0.0.2:PORT"))
 	t.Setenv("http_proxy", w.fill("http://127.0.0.2:PORT"))
 	require.Equal(t, reachable, w.try("http://maple.works:PORT/apply").outcome)
@@ -118,23 +116,18 @@ func TestProxyIsNotUsed(t *testing.T) {
 
 func TestFailureWithoutResponse(t *testing.T) {
 	w := newFakeNet(t)
-	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	_, dead, _ := net.SplitHostPort(ln.Addr().String())
-	ln.Close()
-	deadPort, _ := strconv.Atoi(dead)
-	c := w.checker(func(cfg *Config) { cfg.Ports = append(cfg.Ports, uint16(deadPort)) })
+	c := w.checker(func(cfg *Config) { cfg.Ports = append(cfg.Ports, 1) }) // on which nothing listens
 	w.on("garbage.works/robots.txt", func(out http.ResponseWriter, _ *http.Request) {
 		conn, _, _ := http.NewResponseController(out).Hijack()
 		_, _ = io.WriteString(conn, "SSH-2.0-OpenSSH\r\n\r\n")
 		conn.Close()
 	})
 	for link, note := range map[string]string{
-		"http://nowhere.works:PORT/apply":       "Not reached: its name does not exist.",
-		"http://maple.works:" + dead + "/apply": "Not reached: the connection failed.",
-		"https://maple.works:TLS/apply":         "Not reached: its certificate is not valid.",
-		"https://maple.works:PORT/apply":        "Not reached: the TLS handshake failed.",
-		"http://garbage.works:PORT/apply":       "Not reached: the connection failed.",
+		"http://nowhere.works:PORT/apply": "Not reached: its name does not exist.",
+		"http://maple.works:1/apply":      "Not reached: the connection failed.",
+		"https://maple.works:TLS/apply":   "Not reached: its certificate is not valid.",
+		"https://maple.works:PORT/apply":  "Not reached: the TLS handshake failed.",
+		"http://garbage.works:PORT/apply": "Not reached: the connection failed.",
 	} {
 		require.Equal(t, result{outcome: unreachable, note: note, retry: true}, w.tryBy(c, link), link)
 	}

@@ -1,5 +1,5 @@
 // Package linkcheck requests the application link of every published listing once a day and records
-// the outcome. In the same runs it reads the pages that listings cite.
+// the outcome. In the same runs it reads the pages that listings cite. Checker.Once makes a run.
 //
 // It is polite to other people's servers: it sends one request at a time to a host, with a gap in
 // between, follows robots.txt, and identifies itself with a user agent that links to a page about

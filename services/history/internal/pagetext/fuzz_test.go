@@ -17,7 +17,7 @@ func FuzzRead(f *testing.F) {
 	for _, body := range hostile {
 		f.Add(html, body[:min(len(body), 2000)])
 	}
-	f.Add(html, string(fiftyKB[:5000]))
+	f.Add(html, "<title>Work</title><nav>Menu</nav><p>You earn $0.75 to $1.25 per audio <b>minute</b>.</p><script>var a")
 	f.Add("text/plain", "Pay: $20 per hour.\r\n\r\nThis program is closed.")
 	f.Add("", "\xfe\xff\x00<\x00p\x00>\x00$\x002\x000")
 	f.Add("text/html; charset=iso-2022-jp", "<p>\x1b$B$3$s\x1b(B $20 per hour")

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
-	"syscall"
 	"testing"
 	"time"
 
@@ -31,11 +30,8 @@ func BenchmarkVerify(b *testing.B) {
 		b.Run(dialect, func(b *testing.B) {
 			s := open(b, url)
 			s.insertHistory(b, listings, each)
-			begun := time.Now()
 			s.sign(b)
-			signed := time.Since(begun)
 			var peak heapPeak
-			cpu := processCPU(b)
 			b.ResetTimer()
 			for b.Loop() {
 				stop := peak.watch()
@@ -45,10 +41,7 @@ func BenchmarkVerify(b *testing.B) {
 				require.EqualValues(b, listings*each, report.Events)
 			}
 			b.StopTimer()
-			b.ReportMetric(signed.Seconds(), "s/first-checkpoint")
 			b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)/float64(listings*each)*1e6, "us/event")
-			// without that of Postgres
-			b.ReportMetric((processCPU(b)-cpu).Seconds()/float64(b.N)/float64(listings*each)*1e6, "cpu-us/event")
 			b.ReportMetric(float64(peak.bytes)/(1<<20), "MiB-heap")
 		})
 	}
@@ -87,14 +80,6 @@ func (s testStore) insertHistory(b *testing.B, listings, each int) {
 		}
 		return nil
 	}))
-}
-
-// processCPU returns the processor time of this process.
-func processCPU(b *testing.B) time.Duration {
-	b.Helper()
-	var used syscall.Rusage
-	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // heapPeak is the largest heap in use that was seen.

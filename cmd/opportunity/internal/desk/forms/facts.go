@@ -2,7 +2,6 @@ package forms
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,28 +12,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 )
-
-// Values returns every fact as JSON, by name.
-func Values(f api.Facts) (values map[string]json.RawMessage) {
-	f.Complete()
-	_ = json.Unmarshal(encode(f), &values) // facts always encode
-	return values
-}
-
-// Differences returns the names of the facts in which a and b differ, in the order of
-// api.FactNames.
-func Differences(a, b api.Facts) (names []string) {
-	before, after := Values(a), Values(b)
-	for _, name := range api.FactNames {
-		if string(before[name]) != string(after[name]) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// unknown is the JSON of each fact that is unknown.
-var unknown = Values(api.UnknownFacts())
 
 // Describe returns the value of a fact as lines of text for people, none if it is unknown.
 func Describe(f api.Facts, name string) (lines []string) {

@@ -1,4 +1,6 @@
-// Package forms has the forms of the desk: the edit of a listing, and the factual review of one.
+// Package forms has the forms of the desk: Edit, of a listing, and Review, the factual review of
+// one. NewReview makes the form of a review sheet, ParseReview that of submitted input, and
+// Review.Read the review that is sent.
 //
 // The tables in this file have each field of a listing once: its name in JSON, its label and the
 // kind of its input. Both forms, the labels of paths and the texts of facts derive from them. The

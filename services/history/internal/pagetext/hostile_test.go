@@ -12,24 +12,6 @@ import (
 	"opportunity.internal/services/history/internal/pagetext"
 )
 
-// fiftyKB is a page of 50 KB: scripts and styles, menus, and about 12 KB of text.
-var fiftyKB = func() []byte {
-	var b strings.Builder
-	b.WriteString("<!doctype html><html><head><title>Become a transcriber</title><style>" +
-		strings.Repeat(".a{color:red}", 400) + "</style></head><body>")
-	b.WriteString("<nav><ul>" + strings.Repeat(`<li class="menu-item menu-item-type-post"><a `+
-		`href="/page?x=1&amp;y=2">Section</a></li>`, 100) + "</ul></nav>")
-	for i := range 120 {
-		fmt.Fprintf(&b, `<div class="row"><div class="col"><h2 id="s%d">Question %d</h2><p>Contributors choose recordings `+
-			`from a queue, transcribe them and get feedback from editors <b>within a day</b>.</p></div></div>`, i, i)
-	}
-	b.WriteString("<p>You earn $0.75 to $1.25 per audio minute. No experience is required.</p>")
-	for b.Len() < 50<<10 {
-		b.WriteString("<script>var state = {\"a\": \"<p>text</p>\", \"b\": [1, 2, 3]};</script>")
-	}
-	return []byte(b.String() + "</body></html>")
-}()
-
 // hostile pages use their size against the reader.
 var hostile = map[string]string{
 	"angle brackets":          strings.Repeat("<", 4<<20),
