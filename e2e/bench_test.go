@@ -226,7 +226,7 @@ func benchFigures(b *testing.B, part string, suites []suite, figures []figure) {
 func BenchmarkDesk(b *testing.B) {
 	write := section(b, "benchmarks.md", "desk")
 	found := goBenchmarks(b, []suite{
-		{"services/catalog/internal/store/desk", "^BenchmarkQueue$", 1, []string{"-benchtime=20x"}},
+		{"services/catalog/internal/store/curation", "^BenchmarkQueue$", 1, []string{"-benchtime=20x"}},
 	})
 	var rows []row
 	for _, r := range found {
