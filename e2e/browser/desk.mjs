@@ -17,9 +17,10 @@ await context.route(/\/reviews\/[^/]+\/open\?/, async route => {
 await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: base })
 const figures = []
 
-// press presses keys and counts them.
+// press presses keys and counts them. Only a loaded page has its script, which reads them.
 let pressed = 0
 async function press(...keys) {
+  await page.waitForLoadState()
   for (const k of keys) {
     await page.keyboard.press(k)
     pressed++
@@ -92,6 +93,7 @@ async function submit() {
   await page.locator('a.open').first().click() // the page may still load its script
   await (await opened).close()
   await page.bringToFront()
+  await page.waitForLoadState()
   await page.keyboard.press('Control+Enter')
   await page.waitForURL(url => url.href !== before, { waitUntil: 'domcontentloaded' })
 }
@@ -156,8 +158,7 @@ try {
   await inspect(page, 'desk-02-queue')
 
   step('an unchanged review with the keyboard')
-  await page.keyboard.press('g')
-  await page.keyboard.press('n')
+  await press('g', 'n')
   await page.waitForURL(/\/reviews\//)
   await inspect(page, 'desk-03-review')
   let loads = 0
@@ -224,10 +225,10 @@ try {
   await page.evaluate(() => document.addEventListener('submit', () => { document.body.dataset.submitted = 'yes' }))
   await page.keyboard.press('Enter')
   assert.equal(await page.evaluate(() => document.body.dataset.submitted), undefined, 'Enter in a field submits nothing')
-  await page.keyboard.press('Control+Enter')
+  await press('Control+Enter')
   await page.getByRole('alert').waitFor() // no source yet
   assert.equal(await page.getByLabel('To', { exact: true }).inputValue(), '25.50')
-  assert.equal(await page.evaluate(() => document.activeElement.id), 'pay.sourceUrl', 'the focus is at the first mistake')
+  await page.locator('[id="pay.sourceUrl"]:focus').waitFor() // the first mistake
   await inspect(page, 'desk-08-review-problems')
   await page.locator('[id="pay.sourceUrl"]').selectOption({ index: 2 })
   await page.getByLabel('Starting cost').fill('None')
@@ -275,12 +276,12 @@ try {
   await bob.page.getByText('recorded: verified').waitFor()
   await press('1', '1', 'u', 'v', 'f', 'd', 'n', 'f', 'r', 'y', 'm')
   await page.keyboard.type('what ann wrote')
-  await page.keyboard.press('Control+Enter')
+  await press('Control+Enter')
   await page.getByText('Something was recorded since you opened this record').waitFor()
   await inspect(page, 'desk-12-newer')
   assert.equal(await page.getByLabel('Note m').inputValue(), 'what ann wrote')
   await page.getByText('New value, recorded after you opened this record').waitFor()
-  await page.keyboard.press('Control+Enter')
+  await press('Control+Enter')
   await page.getByRole('alert').getByText('Remote: keep it, change it, or set it to unknown').waitFor()
   assert.equal(await events('candidate-01'), 1, 'a second Ctrl+Enter records no stale decision')
   await press('f', 'r', 'k')
