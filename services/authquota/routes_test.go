@@ -10,7 +10,6 @@ import (
 
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/pkg/service/routetest"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 )
@@ -23,5 +22,6 @@ func TestRoutesHaveRules(t *testing.T) {
 	account := storetest.Must(newPages(cfg, settings{}, p, errors))(t)
 	pages, ok := account.Handler().(*gin.Engine)
 	require.True(t, ok)
-	routetest.RequireRules(t, peer.Authquota, append(api.Routes(), pages.Routes()...), ":key") // all begin with key_
+	servicetest.RequireRules(t, peer.Authquota, append(api.Routes(), pages.Routes()...),
+		func(r gin.RouteInfo) (string, string) { return r.Method, r.Path }, ":key") // all begin with key_
 }

@@ -1,5 +1,6 @@
 // Package servicetest runs a service in a test as in production, on free loopback ports. It
-// captures the log, sets the clock and sends requests as the gateway does.
+// captures the log, sets the clock and sends requests as the gateway does. RequireRules compares the
+// routes of a service with the rules of its callers.
 package servicetest
 
 import (

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/cmd/opportunity/internal/desk"
-	"opportunity.internal/pkg/service/routetest"
+	"opportunity.internal/pkg/service/servicetest"
 )
 
 func TestPagesRequireSignIn(t *testing.T) {
@@ -138,7 +138,7 @@ func TestForeignHostsAreRejected(t *testing.T) {
 }
 
 func TestNoFixedPathIsBesideAnID(t *testing.T) {
-	routetest.RequireNoFixedPathBesideAnID(t, desk.Patterns())
+	servicetest.RequireNoFixedPathBesideAnID(t, desk.Patterns())
 }
 
 func TestFormsOfOtherSitesAreRejected(t *testing.T) {

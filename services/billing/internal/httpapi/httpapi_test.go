@@ -14,7 +14,6 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/pkg/service/routetest"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/billing/internal/httpapi"
 	"opportunity.internal/services/billing/internal/reconcile"
@@ -127,5 +126,6 @@ func TestRoutesHaveRules(t *testing.T) {
 		Webhook: new(httpapi.Webhook), SandboxPages: http.NotFoundHandler(),
 	}.Handler().(*gin.Engine)
 	require.True(t, ok)
-	routetest.RequireRules(t, peer.Billing, engine.Routes())
+	servicetest.RequireRules(t, peer.Billing, engine.Routes(),
+		func(r gin.RouteInfo) (string, string) { return r.Method, r.Path })
 }

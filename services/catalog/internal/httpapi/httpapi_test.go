@@ -14,7 +14,6 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/pkg/service/routetest"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/catalog/internal/httpapi"
@@ -61,7 +60,8 @@ func TestOperatorRequestsExtendDeadlines(t *testing.T) {
 func TestRoutesHaveRules(t *testing.T) {
 	engine := web.New(problem.Writer{})
 	httpapi.API{}.Routes(engine, problem.Writer{}, http.NotFoundHandler())
-	routetest.RequireRules(t, peer.Catalog, engine.Routes())
+	servicetest.RequireRules(t, peer.Catalog, engine.Routes(),
+		func(r gin.RouteInfo) (string, string) { return r.Method, r.Path })
 }
 
 func TestListRejectsInvalidParameters(t *testing.T) {

@@ -24,7 +24,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/pkg/service/routetest"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/gateway/internal/proxy"
 )
 
@@ -129,7 +129,7 @@ func TestNoFixedPathIsBesideAnID(t *testing.T) {
 	for _, e := range routes {
 		patterns = append(patterns, e.method+" "+Prefix+e.path)
 	}
-	routetest.RequireNoFixedPathBesideAnID(t, patterns)
+	servicetest.RequireNoFixedPathBesideAnID(t, patterns)
 }
 
 func TestEveryRouteAdmitsItsRolesOnly(t *testing.T) {

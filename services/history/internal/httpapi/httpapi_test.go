@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gin-gonic/gin"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
@@ -19,7 +20,6 @@ import (
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
-	"opportunity.internal/pkg/service/routetest"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/history/internal/httpapi"
@@ -69,7 +69,8 @@ func request(t *testing.T, method, url string, body io.Reader) *http.Request {
 func TestRoutesHaveRules(t *testing.T) {
 	engine := web.New(problem.Writer{})
 	httpapi.API{}.Routes(engine, problem.Writer{}, http.NotFoundHandler())
-	routetest.RequireRules(t, peer.History, engine.Routes())
+	servicetest.RequireRules(t, peer.History, engine.Routes(),
+		func(r gin.RouteInfo) (string, string) { return r.Method, r.Path })
 }
 
 // closed returns the line of a file that says that a listing is closed.

@@ -1,13 +1,10 @@
-// Package routetest compares the routes of a service with the rules of its callers. It is apart
-// from servicetest because linking gin into every test of a store takes longer than most of them.
-package routetest
+package servicetest
 
 import (
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/gin-gonic/gin"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
@@ -15,24 +12,29 @@ import (
 )
 
 // RequireRules fails the test unless each route has one rule of the service name, and each rule has
-// a route. See RequireNoFixedPathBesideAnID for generated.
-func RequireRules(t testing.TB, name string, routes gin.RoutesInfo, generated ...string) {
+// a route. split returns the method and the path of a route: R is gin.RouteInfo, which this package
+// does not import because linking gin into every test of a store takes longer than most of them.
+// See RequireNoFixedPathBesideAnID for generated.
+func RequireRules[R any](t testing.TB, name string, routes []R, split func(R) (method, path string),
+	generated ...string) {
 	t.Helper()
 	var patterns []string
 	for _, r := range routes {
-		patterns = append(patterns, r.Method+" "+r.Path)
+		method, path := split(r)
+		patterns = append(patterns, method+" "+path)
 	}
 	RequireNoFixedPathBesideAnID(t, patterns, generated...)
 	covered := map[string]bool{}
-	for _, route := range routes {
+	for i, route := range routes {
+		_, path := split(route)
 		var of []string
 		for _, r := range peer.Rules(name) {
-			if r.Covers(route.Path) {
+			if r.Covers(path) {
 				of = append(of, r.Path)
 				covered[r.Path] = true
 			}
 		}
-		require.Len(t, of, 1, "add a rule for %s %s of %s to peer.Rules", route.Method, route.Path, name)
+		require.Len(t, of, 1, "add a rule for %s of %s to peer.Rules", patterns[i], name)
 	}
 	for _, r := range peer.Rules(name) {
 		if r.Path == api.MarkPath {
