@@ -264,8 +264,8 @@ func (s *Store) resolve(ctx context.Context, where string, args ...any) (found R
 // clock.
 const clockTolerance = time.Minute
 
-// Principal returns the key as gateways see it at now, revoked and expired keys included. It returns
-// an error if the tier of the account is unknown.
+// Principal returns the key as gateways see it at now, revoked and expired keys included. It
+// returns an error if the tier of the account is unknown.
 //
 // A paid period that ended within clockTolerance is still the tier, and its end the next change. So
 // each gateway ends it by its own clock. There is one next change, so this holds only if no other
