@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,13 +13,22 @@ import (
 
 const listOf100 = listPath + "?limit=100"
 
+// pages returns the paths of all lists of 100 of n records.
+func pages(n int) (paths []string) {
+	for page := range (n + 99) / 100 {
+		paths = append(paths, fmt.Sprintf("%s&page=%d", listOf100, page+1))
+	}
+	return paths
+}
+
 // atCatalog returns calls of the catalog as the gateway makes them.
 func (s *benchmark) atCatalog(path string) side {
-	l := callsAt(s.address("catalog"), []string{tokenBetween(peer.Gateway, peer.Catalog)}, nil, path)
-	l.Header = []string{api.CallerHeader + ": " + s.header[api.CallerHeader]}
+	l := callsOf(s.addresses["catalog"], []string{tokenBetween(peer.Gateway, peer.Catalog)}, nil, path)
+	l.Header += api.CallerHeader + ": " + paidCaller + "\r\n"
 	return l
 }
 
+// listRate returns the calls per second of lists of 100 at the catalog and at its baseline.
 func listRate(b *testing.B, n int) (s *benchmark, ours, theirs series) {
 	s = newBenchmark(b, n)
 	f := rounds(b, 0, s.atCatalog(listOf100), s.baselineOfRecords(n, "/list"))
@@ -29,7 +37,7 @@ func listRate(b *testing.B, n int) (s *benchmark, ours, theirs series) {
 
 // BenchmarkLists measures lists against the number of records, and imports.
 func BenchmarkLists(b *testing.B) {
-	write := section(b, "benchmarks.md", "lists")
+	write := section(b, "benchmarks.md")
 	var rows []row
 	for _, n := range []int{1000, 10_000, 100_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
@@ -51,7 +59,7 @@ func BenchmarkLists(b *testing.B) {
 
 // BenchmarkMillion measures 1,000,000 records.
 func BenchmarkMillion(b *testing.B) {
-	write := section(b, "benchmarks.md", "million")
+	write := section(b, "benchmarks.md")
 	var small series
 	b.Run("1000", func(b *testing.B) { _, small, _ = listRate(b, 1000) })
 	s, ours, _ := listRate(b, 1_000_000)
@@ -76,9 +84,8 @@ func BenchmarkMillion(b *testing.B) {
 // changeVisible records a review of the listings from (inclusive) to (exclusive), and returns the
 // time until the API shows the last of them.
 func (s *benchmark) changeVisible(from, to int) time.Duration {
-	// Reviews are a second apart, back from now.
-	now := time.Now().UTC().Add(time.Duration(from) * time.Second).Truncate(time.Second)
-	want := []byte(`"lastCheckedAt":"` + now.Add(-time.Duration(to)*time.Second).Format(time.RFC3339) + `"`)
+	now := time.Now().Add(time.Duration(from) * time.Second) // so the first is a second ago
+	want := []byte(`"lastCheckedAt":"` + timeOf(to-1, now).Format(time.RFC3339) + `"`)
 	s.send(from, to, now, reviewLine, "events", "append")
 	begun := time.Now()
 	eventually(s.B, "the review shows", func() bool {
@@ -89,22 +96,19 @@ func (s *benchmark) changeVisible(from, to int) time.Duration {
 
 // encodings returns lists through gateway and catalog, compressed and not.
 func (s *benchmark) encodings(paths ...string) []side {
-	with := callsAt(s.address("gateway"), s.paying, []*process{s.process(s, "gateway"), s.process(s, "catalog")}, paths...)
+	with := s.through(paths...)
+	with.processes = append(with.processes, s.process(s, "catalog"))
 	without := with
-	with.Header, without.Header = []string{"Accept-Encoding: gzip"}, []string{"Accept-Encoding: identity"}
+	without.Header = identity
 	return []side{with, without}
 }
 
 // BenchmarkCatalog measures compressed lists, a record against Postgres, and memory, with
 // 100,000 records.
 func BenchmarkCatalog(b *testing.B) {
-	write := section(b, "benchmarks.md", "catalog")
+	write := section(b, "benchmarks.md")
 	const n = 100_000
-	s := newBenchmark(b, n)
-	var pages []string
-	for page := range n / 100 {
-		pages = append(pages, fmt.Sprintf("%s&page=%d", listOf100, page+1))
-	}
+	s, walk := newBenchmark(b, n), pages(n)
 	var rows []row
 	add := func(what, aim string, f []figures) {
 		rows = append(rows,
@@ -115,11 +119,11 @@ func BenchmarkCatalog(b *testing.B) {
 	add("a list of 100 records, the same one each time, gzip against identity", "at most 1.1",
 		rounds(b, 1000, s.encodings(listOf100)...))
 	add("a walk of all 1,000 pages, each for the second time or more", "",
-		rounds(b, len(pages), s.encodings(pages...)...))
+		rounds(b, len(walk), s.encodings(walk...)...))
 	first := make([]figures, 2)
 	for range 3 {
 		s.restarted("catalog")
-		round(b, first, len(pages), s.encodings(pages...))
+		round(b, first, len(walk), s.encodings(walk...))
 	}
 	add("the same walk, each page for the first time", "at most 2", first)
 	id := recordID(n / 2)
@@ -130,7 +134,7 @@ func BenchmarkCatalog(b *testing.B) {
 	// Memory after the load and a walk of all pages, which the catalog keeps compressed, and after
 	// changes of as many records as change on a busy day, in twenty batches.
 	s.restarted("catalog")
-	round(b, make([]figures, 2), len(pages), s.encodings(pages...))
+	round(b, make([]figures, 2), len(walk), s.encodings(walk...))
 	encoded, loaded := series{s.encoded()}, s.memory("catalog")
 	for batch := range 20 {
 		s.changeVisible(batch*500, batch*500+500)
@@ -146,19 +150,17 @@ func BenchmarkCatalog(b *testing.B) {
 // with 60,000 and 600,000 reviewed records. GOMEMLIMIT is not set, so memory is what a service
 // takes if it has enough.
 func BenchmarkSizing(b *testing.B) {
-	write := section(b, "operations.md", "sizing")
-	var out strings.Builder
-	out.WriteString("| Records | Service | Memory after a start | most at a start | most under load | most at import and reviews " +
-		"| Ready after | Database |\n|---|---|---|---|---|---|---|---|\n")
+	write := section(b, "operations.md")
+	out := "| Records | Service | Memory after a start | most at a start | most under load | most at import and reviews " +
+		"| Ready after | Database |\n|---|---|---|---|---|---|---|---|\n"
 	for _, n := range []int{60_000, 600_000} {
 		b.Run(number(float64(n)), func(b *testing.B) {
 			s := newBenchmark(b, n)
-			paths := []string{"/docs", "/account/sign-in"}
-			for page := range n / 100 {
-				paths = append(paths, fmt.Sprintf("%s&page=%d", listOf100, page+1),
-					"/api/v1/opportunities/"+recordID(page*100)+"/history")
+			paths := append(pages(n), "/docs", "/account/sign-in")
+			for i := range n / 100 {
+				paths = append(paths, listPath+"/"+recordID(i*100)+"/history")
 			}
-			reads := callsAt(s.address("gateway"), s.paying, nil, paths...)
+			reads := s.through(paths...)
 			reads.Count = 2 * len(paths)
 			for _, name := range []string{"gateway", "catalog", "history", "authquota"} {
 				filling := s.peak(name)
@@ -170,12 +172,12 @@ func BenchmarkSizing(b *testing.B) {
 				if name != "gateway" {
 					database = s.query(s, name, "SELECT pg_database_size(current_database()) / 1048576 || ' MiB'")
 				}
-				fmt.Fprintf(&out, "| %s | %s | %s MiB | %s MiB | %s MiB | %s MiB | %s s | %s |\n", number(float64(n)), name,
+				out += fmt.Sprintf("| %s | %s | %s MiB | %s MiB | %s MiB | %s MiB | %s s | %s |\n", number(float64(n)), name,
 					number(idle), number(start), number(loaded), number(filling), number(took.Seconds()), database)
 			}
 		})
 	}
 	if !b.Failed() {
-		write(out.String())
+		write(out)
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/prometheus/procfs"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/e2e/load"
@@ -24,14 +24,15 @@ type side struct {
 	processes []*process
 }
 
-// at returns calls of paths at an address, with 16 connections.
-func callsAt(address string, keys []string, processes []*process, paths ...string) side {
-	l := load.Load{Address: address, Keys: keys, Connections: 16, Header: []string{"Accept-Encoding: gzip"}}
-	for _, path := range paths {
-		l.Paths = append(l.Paths, load.Path{Path: path})
-	}
-	return side{l, processes}
+// callsOf returns calls of paths at an address, with 16 connections.
+func callsOf(address string, keys []string, processes []*process, paths ...string) side {
+	return side{load.Load{Address: address, Keys: keys, Paths: paths, Connections: 16, Header: gzip}, processes}
 }
+
+const (
+	gzip     = "Accept-Encoding: gzip\r\n"
+	identity = "Accept-Encoding: identity\r\n"
+)
 
 // figures are the results of one side, one of each per round.
 type figures struct {
@@ -61,20 +62,16 @@ func round(b *testing.B, all []figures, count int, sides []side) {
 		before := s.cpu(b)
 		r := s.run(b)
 		f := &all[i]
-		f.cpu = append(f.cpu, (s.cpu(b)-before)*1e6/float64(r.Sent()))
-		f.rate, f.bytes = append(f.rate, r.Rate()), append(f.bytes, r.Bytes())
-		f.p50 = append(f.p50, r.Quantile(0.5).Seconds()*1000)
-		f.p99 = append(f.p99, r.Quantile(0.99).Seconds()*1000)
+		f.cpu = append(f.cpu, (s.cpu(b)-before)*1e6/float64(r.Sent))
+		f.rate, f.bytes = append(f.rate, r.Rate()), append(f.bytes, float64(r.Bytes)/float64(len(r.Took)))
+		f.p50, f.p99 = append(f.p50, r.Quantile(0.5)), append(f.p99, r.Quantile(0.99))
 	}
 }
 
 // run makes the calls. A busy machine makes a few fail.
-func (s side) run(b *testing.B) *load.Result {
+func (s side) run(b *testing.B) load.Result {
 	r := s.Run(b.Context())
-	if r.Failed()*100 >= r.Sent() {
-		r.Print(os.Stderr)
-		require.Fail(b, "calls failed", "%s %v", s.Address, s.Paths)
-	}
+	require.Less(b, r.Failed*100, r.Sent, "%d of %d calls failed at %s: %v", r.Failed, r.Sent, s.Address, r.Failure)
 	return r
 }
 
@@ -90,21 +87,18 @@ func (s side) cpu(b *testing.B) (sum float64) {
 
 var benchRecord = listPath + "/" + recordID(0)
 
-func (s *benchmark) record(name string) side {
-	return callsAt(s.address(name), s.paying, []*process{s.process(s, name)}, benchRecord)
-}
-
-func (s *benchmark) other(p *process, address string) side {
-	return callsAt(address, s.paying, []*process{p}, benchRecord)
+// through returns calls of paths through the gateway.
+func (s *benchmark) through(paths ...string) side {
+	return callsOf(s.addresses["gateway"], s.paying, []*process{s.process(s, "gateway")}, paths...)
 }
 
 const cpuUnit = "µs of CPU per call"
 
 // BenchmarkGateway compares gateways in front of the same catalog.
 func BenchmarkGateway(b *testing.B) {
-	write := section(b, "benchmarks.md", "gateway")
+	write := section(b, "benchmarks.md")
 	s := newBenchmark(b, 1000)
-	ours, minimal := s.record("gateway"), s.other(s.minimal(unlimited))
+	ours, minimal := s.through(benchRecord), s.minimal(unlimited)
 	f := rounds(b, 8000, ours, minimal, minimal)
 	rows := []row{
 		{"noise: the minimal gateway in two places of the same rounds", cpuUnit, f[1].cpu, f[2].cpu, ""},
@@ -112,7 +106,7 @@ func BenchmarkGateway(b *testing.B) {
 		{"the same", "calls/s", f[0].rate, f[1].rate, "at least 1.1"},
 	}
 	read[api.OpportunityDetail](b, s.url, s.smallKey, benchRecord) // the one call of the day
-	rejected, rejectedMinimal := ours, s.other(s.minimal(1))
+	rejected, rejectedMinimal := ours, s.minimal(1)
 	rejected.Keys, rejectedMinimal.Keys = []string{s.smallKey}, s.paying[:1]
 	rejected.Status, rejectedMinimal.Status = http.StatusTooManyRequests, http.StatusTooManyRequests
 	f = rounds(b, 8000, rejected, ours, rejectedMinimal)
@@ -120,13 +114,12 @@ func BenchmarkGateway(b *testing.B) {
 		row{"a call that is rejected with 429 against one that is admitted, at the gateway", cpuUnit,
 			f[0].cpu, f[1].cpu, "at most 0.5"},
 		row{"a call that is rejected with 429: gateway against the minimal gateway", cpuUnit, f[0].cpu, f[2].cpu, ""})
-	limiting, address := s.nginx(unlimited)
-	if limiting == nil {
+	if !hasNginx() {
 		write(table(append(rows, row{what: "nginx, which is not installed"})))
 		return
 	}
-	f = rounds(b, 8000, ours, s.other(limiting, address))
-	steady := []side{ours, s.other(s.nginx(0)), minimal}
+	f = rounds(b, 8000, ours, s.nginx(unlimited))
+	steady := []side{ours, s.nginx(0), minimal}
 	for i := range steady {
 		steady[i].Rate, steady[i].Connections = 500, 64
 	}
@@ -143,7 +136,7 @@ func BenchmarkGateway(b *testing.B) {
 
 // BenchmarkLatency measures the highest steady rate of a record that each gateway keeps up with.
 func BenchmarkLatency(b *testing.B) {
-	write := section(b, "benchmarks.md", "latency")
+	write := section(b, "benchmarks.md")
 	s := newBenchmark(b, 1000)
 	var rows []row
 	highest := func(name string, l side) {
@@ -158,10 +151,10 @@ func BenchmarkLatency(b *testing.B) {
 		}
 		rows = append(rows, row{name + ": highest rate that it kept up with", "calls/s", series{l.Rate / 1.4142}, nil, ""})
 	}
-	highest("gateway", s.record("gateway"))
-	highest("minimal gateway", s.other(s.minimal(unlimited)))
-	if p, address := s.nginx(unlimited); p != nil {
-		highest("nginx with a limit", s.other(p, address))
+	highest("gateway", s.through(benchRecord))
+	highest("minimal gateway", s.minimal(unlimited))
+	if hasNginx() {
+		highest("nginx with a limit", s.nginx(unlimited))
 	}
 	write(table(rows))
 }
@@ -169,36 +162,35 @@ func BenchmarkLatency(b *testing.B) {
 // BenchmarkCalls measures the CPU time that each process spends on a call of each kind, without
 // what it spends when idle.
 func BenchmarkCalls(b *testing.B) {
-	write := section(b, "operations.md", "calls")
+	write := section(b, "operations.md")
 	s := newBenchmark(b, 1000)
-	columns := []string{"gateway", "catalog", "history", "authquota", "Redis", "Postgres"}
-	var out strings.Builder
-	fmt.Fprintf(&out, "| Request | %s |\n|---|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
+	var pids []int
+	for _, name := range []string{"gateway", "catalog", "history", "authquota"} {
+		pids = append(pids, s.process(b, name).cmd.Process.Pid)
+	}
+	redis := storetest.Must(strconv.Atoi(s.redis.Client().InfoMap(b.Context(), "server").Item("Server", "process_id")))(b)
+	pids = append(pids, redis, postgresServer(b))
 	spent := func(count int, rate float64, path string) (spent []float64, seconds float64) {
-		var pids []int
-		for _, name := range columns[:4] {
-			p := s.process(b, name)
-			pids = append(pids, p.cmd.Process.Pid)
+		for _, p := range s.processes {
 			_ = os.Truncate(string(p.out), 0)
 		}
-		pids = append(pids, s.server.cmd.Process.Pid, postgresServer(b))
 		for _, pid := range pids {
 			spent = append(spent, -cpu(b, pid))
 		}
-		l := s.record("gateway")
-		l.Paths[0].Path, l.Count, l.Rate = path, count, rate
-		if rate > 0 {
+		l := s.through(path)
+		if l.Count, l.Rate = count, rate; rate > 0 {
 			l.Connections = 64
 		}
 		r := l.run(b)
 		for i, pid := range pids {
 			spent[i] += cpu(b, pid)
 		}
-		return spent, r.Elapsed().Seconds()
+		return spent, r.Elapsed.Seconds()
 	}
 	idle, length := spent(8, 1, benchRecord)
+	out := "| Request | gateway | catalog | history | authquota | Redis | Postgres |\n|---|---|---|---|---|---|---|\n"
 	for _, kind := range []struct{ name, path string }{
-		{"a list of 50 records", "/api/v1/opportunities?limit=50"},
+		{"a list of 50 records", listPath + "?limit=50"},
 		{"a record", benchRecord}, {"a record, without pause", benchRecord},
 		{"the history of a record", benchRecord + "/history"}, {"an account page, not signed in", "/account/sign-in"},
 	} {
@@ -207,59 +199,57 @@ func BenchmarkCalls(b *testing.B) {
 			count, rate, resolution, step = 40_000, 0, 1, 1
 		}
 		busy, took := spent(count, rate, kind.path)
-		fmt.Fprintf(&out, "| %s |", kind.name)
-		for i := range columns {
-			cell := " |"
+		out += "| " + kind.name + " |"
+		for i := range pids {
 			if cost := int((busy[i] - idle[i]*took/length) * 1e6 / float64(count)); cost >= resolution {
-				cell = fmt.Sprintf(" %d |", cost/step*step)
+				out += fmt.Sprintf(" %d", cost/step*step)
 			}
-			out.WriteString(cell)
+			out += " |"
 		}
-		out.WriteByte('\n')
+		out += "\n"
 	}
-	write(out.String())
+	write(out)
 }
 
 // postgresServer returns the process id of the Postgres server, the parent of each connection's
 // process.
-func postgresServer(b *testing.B) int {
+func postgresServer(b *testing.B) (pid int) {
 	db := storetest.Must(pgx.Connect(b.Context(), os.Getenv(storetest.PostgresVariable)))(b)
 	defer db.Close(b.Context()) //nolint:errcheck // the query's error counts
-	var backend int
-	require.NoError(b, db.QueryRow(b.Context(), "SELECT pg_backend_pid()").Scan(&backend))
-	p := storetest.Must(procfs.NewProc(backend))(b)
-	return storetest.Must(p.Stat())(b).PPID
+	query := "SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1)::int"
+	require.NoError(b, db.QueryRow(b.Context(), query).Scan(&pid))
+	return pid
 }
 
 // BenchmarkStrangers measures a list of a paying client alone, and beside 32 clients without a key
 // that repeat one request without a pause.
 func BenchmarkStrangers(b *testing.B) {
-	write := section(b, "benchmarks.md", "strangers")
+	write := section(b, "benchmarks.md")
 	s := newBenchmark(b, 1000)
 	event := read[api.EventList](b, s.url, s.paying[0], benchRecord+"/history").Data[0]
-	paying := callsAt(s.address("gateway"), s.paying, nil, "/api/v1/opportunities?limit=50")
+	paying := s.through(listPath + "?limit=50")
 	paying.Connections, paying.Count = 1, 500
 	var rows []row
-	for _, asked := range []load.Path{
-		{Name: "tools/call at /mcp with 60 KB", Path: "/mcp",
-			Body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` +
-				`{"name":"search_opportunities","arguments":{"q":"` + strings.Repeat("a", 60_000) + `"}}}`},
-		{Name: "/docs/search", Path: "/docs/search?q=how+is+my+daily+limit+computed"},
-		{Name: "/records/{id}", Path: "/records/" + recordID(0)},
-		{Name: "/log/proof/{id}", Path: "/.well-known/opportunity-history/log/proof/" + event.ID},
+	for _, asked := range []struct{ name, path, body string }{
+		{"tools/call at /mcp with 60 KB", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` +
+			`{"name":"search_opportunities","arguments":{"q":"` + strings.Repeat("a", 60_000) + `"}}}`},
+		{"/docs/search", "/docs/search?q=how+is+my+daily+limit+computed", ""},
+		{"/records/{id}", "/records/" + recordID(0), ""},
+		{"/log/proof/{id}", "/.well-known/opportunity-history/log/proof/" + event.ID, ""},
 	} {
-		crowd := load.Load{Address: paying.Address, Keys: []string{""}, Connections: 32, Paths: []load.Path{asked}}
+		crowd := load.Load{Address: paying.Address, Keys: []string{""}, Connections: 32, Paths: []string{asked.path},
+			Body: asked.body}
 		var alone, beside series
 		for range 7 {
-			alone = append(alone, paying.run(b).Quantile(0.5).Seconds()*1000)
+			alone = append(alone, paying.run(b).Quantile(0.5))
 			ctx, cancel := context.WithCancel(b.Context())
-			done := make(chan *load.Result)
+			done := make(chan load.Result)
 			go func() { done <- crowd.Run(ctx) }()
-			beside = append(beside, paying.run(b).Quantile(0.5).Seconds()*1000)
+			beside = append(beside, paying.run(b).Quantile(0.5))
 			cancel()
 			<-done
 		}
-		what := fmt.Sprintf("a list of 50 beside 32 clients at %s against alone: 50th percentile", asked.Name)
+		what := fmt.Sprintf("a list of 50 beside 32 clients at %s against alone: 50th percentile", asked.name)
 		rows = append(rows, row{what, "ms", beside, alone, "at most 5"})
 	}
 	write(table(rows))
