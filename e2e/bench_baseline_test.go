@@ -160,30 +160,32 @@ func serveRecords() error {
 		return err
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /record/{id}", func(w http.ResponseWriter, r *http.Request) {
+	serve := func(pattern string, body func(r *http.Request) ([]byte, error)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			text, err := body(r)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+			_, _ = w.Write(text)
+		})
+	}
+	serve("GET /record/{id}", func(r *http.Request) ([]byte, error) {
 		var record []byte
 		err := pool.QueryRow(r.Context(), "SELECT body FROM records WHERE id = $1", r.PathValue("id")).Scan(&record)
-		reply(w, fmt.Appendf(nil, `{"data":%s}`, record), err)
+		return fmt.Appendf(nil, `{"data":%s}`, record), err
 	})
-	mux.HandleFunc("GET /list", func(w http.ResponseWriter, r *http.Request) {
+	serve("GET /list", func(r *http.Request) ([]byte, error) {
 		var total int
 		failed := pool.QueryRow(r.Context(), "SELECT count(*) FROM records").Scan(&total)
 		rows, _ := pool.Query(r.Context(), "SELECT body FROM records ORDER BY position LIMIT 100 OFFSET 0")
 		records, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
 		list := bytes.Join(records, []byte(","))
-		reply(w, fmt.Appendf(nil, `{"data":[%s],"total":%d}`, list, total), errors.Join(failed, err))
+		return fmt.Appendf(nil, `{"data":[%s],"total":%d}`, list, total), errors.Join(failed, err)
 	})
 	return serveHTTP(mux)
-}
-
-func reply(w http.ResponseWriter, body []byte, err error) {
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	_, _ = w.Write(body)
 }
 
 // baselineOfRecords copies the catalog's n records into a table, starts the baseline on it, and

@@ -68,19 +68,21 @@ func (l Load) Run(ctx context.Context) (r Result) {
 				if l.Count > 0 && i >= l.Count {
 					return
 				}
-				due := l.await(start, i)
+				due := time.Now()
+				if l.Rate > 0 {
+					due = start.Add(time.Duration(float64(i) / l.Rate * float64(time.Second)))
+				}
+				if wait := time.Until(due); wait > 0 {
+					time.Sleep(wait)
+					due = time.Now() // the timer's delay is not the server's
+				}
 				status, bytes, err := c.Call(l.Request(i))
 				took := time.Since(due)
 				if err == nil && status != want {
 					err = fmt.Errorf("status %d", status)
 				}
 				mu.Lock()
-				r.Sent++
-				if err != nil {
-					r.Failed, r.Failure = r.Failed+1, err
-				} else {
-					r.Took, r.Bytes = append(r.Took, took), r.Bytes+bytes
-				}
+				r.add(took, bytes, err)
 				mu.Unlock()
 			}
 		})
@@ -91,17 +93,12 @@ func (l Load) Run(ctx context.Context) (r Result) {
 	return r
 }
 
-// await waits until the i-th call is due and returns that time.
-func (l Load) await(start time.Time, i int) time.Time {
-	if l.Rate == 0 {
-		return time.Now()
+func (r *Result) add(took time.Duration, bytes int64, err error) {
+	if r.Sent++; err != nil {
+		r.Failed, r.Failure = r.Failed+1, err
+		return
 	}
-	due := start.Add(time.Duration(float64(i) / l.Rate * float64(time.Second)))
-	if wait := time.Until(due); wait > 0 {
-		time.Sleep(wait)
-		return time.Now() // the timer's delay is not the server's
-	}
-	return due
+	r.Took, r.Bytes = append(r.Took, took), r.Bytes+bytes
 }
 
 // Rate returns the successful calls per second.
