@@ -97,7 +97,7 @@ func serveMinimal() error {
 	}
 	gin.SetMode(gin.ReleaseMode)
 	client := redis.NewClient(&redis.Options{Addr: e.Redis})
-	limit := redis.NewScript(e.Limit)
+	limit := redis.NewScript(limitScript)
 	engine := gin.Default()
 	engine.Use(func(g *gin.Context) {
 		account := slices.Index(e.Keys, strings.TrimPrefix(g.GetHeader("Authorization"), "Bearer "))

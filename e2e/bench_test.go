@@ -100,12 +100,10 @@ func table(rows []row) string {
 	return out.String()
 }
 
-// suite is a run of `go test -bench`.
+// suite is a run of Go benchmarks of a package, with flags of `go test`.
 type suite struct {
-	folder, pattern string
-	count           int
-	args            []string // after the package
-	figures         []figure
+	folder, flags string
+	figures       []figure
 }
 
 // figure is a row from a metric of a benchmark, such as "Held held/encoded", against the same
@@ -115,50 +113,49 @@ type figure struct{ what, metric, baseline, aim string }
 // BenchmarkPackages runs the Go benchmarks of packages that have an aim.
 func BenchmarkPackages(b *testing.B) {
 	const million = "List/1000000/first-page/answered"
-	benchSuites(b, []suite{{"services/gateway/internal/admission", "^BenchmarkAdmit$", 5, nil, []figure{
+	benchSuites(b, []suite{{"services/gateway/internal/admission", "-bench=^BenchmarkAdmit$ -count=5", []figure{
 		{"one admission (epoch, minute, day, capacity) against a plain PING, 16 clients of one Redis",
 			"Admit of/PING", "", "at least 0.5"},
-	}}, {"services/gateway", "^BenchmarkGateway$", 5, nil, []figure{
+	}}, {"services/gateway", "-bench=^BenchmarkGateway$ -count=5", []figure{
 		{"a request through the gateway against a tuned httputil.ReverseProxy, with Redis",
 			"Gateway with-redis/proxy", "", ""},
 		{"the same, without Redis", "Gateway without-redis/proxy", "", "at most 1.6"},
-	}}, {"services/catalog/internal/snapshot", "^BenchmarkList$/^(1000|1000000)$/^first-page$", 5, nil, []figure{
+	}}, {"services/catalog/internal/snapshot", "-bench=^BenchmarkList$/^(1000|1000000)$/^first-page$ -count=5", []figure{
 		{"a list of 100 of 1,000,000 records, without HTTP, against copying its bytes",
 			million + " ns/op", "List/1000000/first-page/written", "at most 4"},
 		{"the same against a list of 100 of 1,000 records",
 			million + " ns/op", "List/1000/first-page/answered", "at most 1.3"},
 		{"allocations for those 100 records", million + " allocs/op", "", "none per record"},
-	}}, {"services/catalog/internal/snapshot", "^Benchmark(Held|Resident)$", 1, []string{"-benchtime=1x"}, []figure{
+	}}, {"services/catalog/internal/snapshot", "-bench=^Benchmark(Held|Resident)$ -count=1 -benchtime=1x", []figure{
 		{"heap for each byte of encoded records", "Held held/encoded", "", "at most 1.3"},
 		{"resident memory for each byte of encoded records, after the load", "Resident loaded/encoded", "", "at most 1.6"},
 		{"the same, the most during 1,000 changes", "Resident changed/encoded", "", "at most 1.6"},
-	}}, {"services/catalog/internal/store", "^BenchmarkLoad$", 1, []string{"-benchtime=2x"}, []figure{
+	}}, {"services/catalog/internal/store", "-bench=^BenchmarkLoad$ -count=1 -benchtime=2x", []figure{
 		{"100,000 records from Postgres to ready", "Load/postgres s/load", "", "at most 3"},
 		{"the same from SQLite", "Load/sqlite s/load", "", "at most 3"},
-	}}, {"services/authquota", "^BenchmarkPages$", 1, nil, []figure{
+	}}, {"services/authquota", "-bench=^BenchmarkPages$ -count=1", []figure{
 		{"first page of an account that had 10,000 keys with 180,000 rows of usage, Postgres",
 			"Pages/postgres/account s/page", "", "at most 1"},
 		{"its usage page, Postgres", "Pages/postgres/account/usage s/page", "", "at most 1"},
 		{"the same over 90 days, Postgres", "Pages/postgres/account/usage?days=90 s/page", "", "at most 1"},
 		{"its usage page, SQLite", "Pages/sqlite/account/usage s/page", "", "at most 1"},
 		{"the same over 90 days, SQLite", "Pages/sqlite/account/usage?days=90 s/page", "", "at most 1"},
-	}}, {"services/authquota/internal/keyusage", "^BenchmarkTenThousandCalls$", 3, nil, []figure{
+	}}, {"services/authquota/internal/keyusage", "-bench=^BenchmarkTenThousandCalls$ -count=3", []figure{
 		{"request log of 10,000 calls, CPU of authquota, Postgres", "TenThousandCalls/postgres cpu-ms", "", "at most 0.05"},
 		{"page of an account's 1,000 requests, without HTTP, Postgres",
 			"TenThousandCalls/postgres page-ms", "", "at most 50"},
 		{"the same, SQLite", "TenThousandCalls/sqlite page-ms", "", "at most 50"},
-	}}, {"services/history/internal/store", "^BenchmarkVerify$", 1, []string{"-benchtime=1x", "-verify.listings=10000"},
-		[]figure{
-			{"history verify of 1,000,000 events of 10,000 listings, Postgres", "Verify/postgres us/event", "", "at most 20"},
-			{"the same, SQLite", "Verify/sqlite us/event", "", "at most 20"},
-			{"heap during that, Postgres", "Verify/postgres MiB-heap", "", ""},
-			{"heap during that, SQLite", "Verify/sqlite MiB-heap", "", ""},
-		}}})
+	}}, {"services/history/internal/store", "-bench=^BenchmarkVerify$ -count=1 -benchtime=1x -verify.listings=10000", []figure{
+		{"history verify of 1,000,000 events of 10,000 listings, Postgres", "Verify/postgres us/event", "", "at most 20"},
+		{"the same, SQLite", "Verify/sqlite us/event", "", "at most 20"},
+		{"heap during that, Postgres", "Verify/postgres MiB-heap", "", ""},
+		{"heap during that, SQLite", "Verify/sqlite MiB-heap", "", ""},
+	}}})
 }
 
 // BenchmarkSearch runs the Go benchmark of the search. No result is cached.
 func BenchmarkSearch(b *testing.B) {
-	benchSuites(b, []suite{{"services/catalog/internal/snapshot", "^BenchmarkSearch$", 5, nil, []figure{
+	benchSuites(b, []suite{{"services/catalog/internal/snapshot", "-bench=^BenchmarkSearch$ -count=5", []figure{
 		{"a search for a word of 100 in 100,000 records, without HTTP, against the first page of the list",
 			"Search/100000/selective ns/op", "Search/100000/list", "at most 3"},
 		{"the same in 1,000,000 records", "Search/1000000/selective ns/op", "", "at most 20"},
@@ -172,7 +169,7 @@ func BenchmarkSearch(b *testing.B) {
 
 // BenchmarkDesk runs the Go benchmark of the curation desk.
 func BenchmarkDesk(b *testing.B) {
-	benchSuites(b, []suite{{"services/catalog/internal/store/desk", "^BenchmarkQueue$", 1, []string{"-benchtime=20x"}, nil}})
+	benchSuites(b, []suite{{"services/catalog/internal/store/desk", "-bench=^BenchmarkQueue$ -count=1 -benchtime=20x", nil}})
 }
 
 // units are the units of metrics in tables, and the factors to them.
@@ -194,15 +191,12 @@ func benchSuites(b *testing.B, suites []suite) {
 	write := section(b, "benchmarks.md")
 	var rows []row
 	for _, s := range suites {
-		args := []string{
-			"test", "-run", "^$", "-bench", s.pattern, "-benchmem", "-count", strconv.Itoa(s.count), "-timeout", "30m",
-			"./" + s.folder,
-		}
-		cmd := exec.CommandContext(b.Context(), "go", append(args, s.args...)...) //nolint:gosec // of the tables above
+		args := append([]string{"test", "-run=^$", "-benchmem", "-timeout=30m", "./" + s.folder}, strings.Fields(s.flags)...)
+		cmd := exec.CommandContext(b.Context(), "go", args...) //nolint:gosec // of the tables above
 		cmd.Dir, cmd.Stderr = "..", os.Stderr
 		out, err := cmd.Output()
 		if err != nil {
-			b.Errorf("%s of %s: %v\n%s", s.pattern, s.folder, err, out)
+			b.Errorf("%s of %s: %v\n%s", s.flags, s.folder, err, out)
 		}
 		names, found := parseBenchmarks(string(out))
 		if s.figures == nil {
@@ -215,6 +209,7 @@ func benchSuites(b *testing.B, suites []suite) {
 			rows = append(rows, row{f.what, units[metric].name, found[f.metric], found[f.baseline+" "+metric], f.aim})
 		}
 	}
+	require.NotEmpty(b, rows)
 	write(table(rows))
 }
 
