@@ -126,14 +126,14 @@ func BenchmarkPackages(b *testing.B) {
 		{"the same against a list of 100 of 1,000 records",
 			million + " ns/op", "List/1000/first-page/answered", "at most 1.3"},
 		{"allocations for those 100 records", million + " allocs/op", "", "none per record"},
-	}}, {"services/catalog/internal/snapshot", "-bench=^Benchmark(Held|Resident)$ -count=1 -benchtime=1x", []figure{
+	}}, {"services/catalog/internal/snapshot", "-bench=^Benchmark(Held|Resident)$ -benchtime=1x", []figure{
 		{"heap for each byte of encoded records", "Held held/encoded", "", "at most 1.3"},
 		{"resident memory for each byte of encoded records, after the load", "Resident loaded/encoded", "", "at most 1.6"},
 		{"the same, the most during 1,000 changes", "Resident changed/encoded", "", "at most 1.6"},
-	}}, {"services/catalog/internal/store", "-bench=^BenchmarkLoad$ -count=1 -benchtime=2x", []figure{
+	}}, {"services/catalog/internal/store", "-bench=^BenchmarkLoad$ -benchtime=2x", []figure{
 		{"100,000 records from Postgres to ready", "Load/postgres s/load", "", "at most 3"},
 		{"the same from SQLite", "Load/sqlite s/load", "", "at most 3"},
-	}}, {"services/authquota", "-bench=^BenchmarkPages$ -count=1", []figure{
+	}}, {"services/authquota", "-bench=^BenchmarkPages$", []figure{
 		{"first page of an account that had 10,000 keys with 180,000 rows of usage, Postgres",
 			"Pages/postgres/account s/page", "", "at most 1"},
 		{"its usage page, Postgres", "Pages/postgres/account/usage s/page", "", "at most 1"},
@@ -145,7 +145,7 @@ func BenchmarkPackages(b *testing.B) {
 		{"page of an account's 1,000 requests, without HTTP, Postgres",
 			"TenThousandCalls/postgres page-ms", "", "at most 50"},
 		{"the same, SQLite", "TenThousandCalls/sqlite page-ms", "", "at most 50"},
-	}}, {"services/history/internal/store", "-bench=^BenchmarkVerify$ -count=1 -benchtime=1x -verify.listings=10000", []figure{
+	}}, {"services/history/internal/store", "-bench=^BenchmarkVerify$ -benchtime=1x -verify.listings=10000", []figure{
 		{"history verify of 1,000,000 events of 10,000 listings, Postgres", "Verify/postgres us/event", "", "at most 20"},
 		{"the same, SQLite", "Verify/sqlite us/event", "", "at most 20"},
 		{"heap during that, Postgres", "Verify/postgres MiB-heap", "", ""},
@@ -169,7 +169,7 @@ func BenchmarkSearch(b *testing.B) {
 
 // BenchmarkDesk runs the Go benchmark of the curation desk.
 func BenchmarkDesk(b *testing.B) {
-	benchSuites(b, []suite{{"services/catalog/internal/store/desk", "-bench=^BenchmarkQueue$ -count=1 -benchtime=20x", nil}})
+	benchSuites(b, []suite{{"services/catalog/internal/store/curation", "-bench=^BenchmarkQueue$ -benchtime=20x", nil}})
 }
 
 // units are the units of metrics in tables, and the factors to them.

@@ -8,7 +8,6 @@ require (
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
 	github.com/stretchr/testify v1.12.1
-	go.yaml.in/yaml/v3 v3.0.5
 	golang.org/x/text v0.43.0
 	opportunity.internal/pkg v0.0.0
 	opportunity.internal/services/authquota v0.0.0
@@ -18,7 +17,10 @@ require (
 	opportunity.internal/services/history v0.0.0
 )
 
-require github.com/caarlos0/env/v11 v11.4.2 // indirect
+require (
+	github.com/caarlos0/env/v11 v11.4.2 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+)
 
 require (
 	code.dny.dev/ssrf v0.3.0 // indirect

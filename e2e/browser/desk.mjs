@@ -17,9 +17,10 @@ await context.route(/\/reviews\/[^/]+\/open\?/, async route => {
 await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: base })
 const figures = []
 
-// press presses keys and counts them.
+// press presses keys and counts them. Only a loaded page has its script, which reads them.
 let pressed = 0
 async function press(...keys) {
+  await page.waitForLoadState()
   for (const k of keys) {
     await page.keyboard.press(k)
     pressed++
@@ -70,14 +71,14 @@ async function small(tab, path) {
   return response
 }
 
-// readSources opens each source in a new tab, closes it, and marks it. Requests to the sources are blocked.
+// readSources opens each source in a new tab, closes it, and chooses its state. Requests to the sources are blocked.
 async function readSources() {
   const n = await page.locator('.source').count()
   for (let i = 0; i < n; i++) {
     await look('o')
     await press('1')
   }
-  assert.equal(await page.locator('.marks input[value=still]:checked').count(), n)
+  assert.equal(await page.locator('.states input[value=still]:checked').count(), n)
   return n
 }
 
@@ -92,6 +93,7 @@ async function submit() {
   await page.locator('a.open').first().click() // the page may still load its script
   await (await opened).close()
   await page.bringToFront()
+  await page.waitForLoadState()
   await page.keyboard.press('Control+Enter')
   await page.waitForURL(url => url.href !== before, { waitUntil: 'domcontentloaded' })
 }
@@ -156,8 +158,7 @@ try {
   await inspect(page, 'desk-02-queue')
 
   step('an unchanged review with the keyboard')
-  await page.keyboard.press('g')
-  await page.keyboard.press('n')
+  await press('g', 'n')
   await page.waitForURL(/\/reviews\//)
   await inspect(page, 'desk-03-review')
   let loads = 0
@@ -175,7 +176,7 @@ try {
   assert.equal(loads, 1, 'page loads of a review')
   assert.ok(pressed <= 2 * many + 7, `${pressed} keys for ${many} sources`)
   assert.equal(await events(first), recorded + 1)
-  figures.push(['unchanged review', `${many} sources: ${pressed} keys (limit ${many + 7} and ${many} marks), ${loads} page load, ${took} ms`])
+  figures.push(['unchanged review', `${many} sources: ${pressed} keys (limit ${many + 7} and ${many} states), ${loads} page load, ${took} ms`])
 
   step('an unchanged review whose every quote a machine found again')
   const { records: due } = await operate('ann', 'GET', 'reviews/queue?available=true')
@@ -224,10 +225,10 @@ try {
   await page.evaluate(() => document.addEventListener('submit', () => { document.body.dataset.submitted = 'yes' }))
   await page.keyboard.press('Enter')
   assert.equal(await page.evaluate(() => document.body.dataset.submitted), undefined, 'Enter in a field submits nothing')
-  await page.keyboard.press('Control+Enter')
+  await press('Control+Enter')
   await page.getByRole('alert').waitFor() // no source yet
   assert.equal(await page.getByLabel('To', { exact: true }).inputValue(), '25.50')
-  assert.equal(await page.evaluate(() => document.activeElement.id), 'pay.sourceUrl', 'the focus is at the first mistake')
+  await page.locator('[id="pay.sourceUrl"]:focus').waitFor() // the first mistake
   await inspect(page, 'desk-08-review-problems')
   await page.locator('[id="pay.sourceUrl"]').selectOption({ index: 2 })
   await page.getByLabel('Starting cost').fill('None')
@@ -267,7 +268,7 @@ try {
     await unfold(tab)
     await tab.locator(`[id="fact.${fact}"]`).getByRole('radio', { name: new RegExp(`^${label}\\b`) }).check()
   }
-  await bob.page.locator('.marks').first().getByText('Still says so').click()
+  await bob.page.locator('.states').first().getByText('Still says so').click()
   await bob.page.getByText('Nothing else changed').click()
   await choose(bob.page, 'remote', 'No')
   await bob.page.locator('#outcome').getByText('Verified').click()
@@ -275,12 +276,12 @@ try {
   await bob.page.getByText('recorded: verified').waitFor()
   await press('1', '1', 'u', 'v', 'f', 'd', 'n', 'f', 'r', 'y', 'm')
   await page.keyboard.type('what ann wrote')
-  await page.keyboard.press('Control+Enter')
+  await press('Control+Enter')
   await page.getByText('Something was recorded since you opened this record').waitFor()
   await inspect(page, 'desk-12-newer')
   assert.equal(await page.getByLabel('Note m').inputValue(), 'what ann wrote')
   await page.getByText('New value, recorded after you opened this record').waitFor()
-  await page.keyboard.press('Control+Enter')
+  await press('Control+Enter')
   await page.getByRole('alert').getByText('Remote: keep it, change it, or set it to unknown').waitFor()
   assert.equal(await events('candidate-01'), 1, 'a second Ctrl+Enter records no stale decision')
   await press('f', 'r', 'k')
@@ -311,7 +312,7 @@ try {
   await look('o')
   assert.match(sourcesOpened.at(-1), /^https:\/\/candidate-08\.example\/.*:~:text=A%20sentence/)
   for (const k of '1234') await page.keyboard.press(k)
-  assert.equal(await page.locator('.marks input:checked').count(), 0, 'digits in a fact mark no source')
+  assert.equal(await page.locator('.states input:checked').count(), 0, 'digits in a fact set no state of a source')
   await press('q', 'y', 'q', 'n', 'q', 'y')
   await look('o')
   await press('q', 'e')
@@ -344,7 +345,7 @@ try {
   await type('19')
   await press('Enter', 'v')
   await submit()
-  costs('one wrong fact corrected, with both sources marked', 20)
+  costs('one wrong fact corrected, with both sources checked', 20)
   const { evidence: corrected, record: paid } = await operate('ann', 'GET', 'reviews/records/candidate-08')
   assert.equal(paid.facts.pay.maximum, 19)
   assert.deepEqual(corrected.quotes.filter(q => q.fact === 'pay').map(q => q.exact), ['Writers earn 18 to 19 CAD an hour.'])
@@ -520,7 +521,7 @@ try {
   await page.goto('/reviews/candidate-04')
   await page.keyboard.press('1')
   await page.keyboard.press('u')
-  assert.equal(await page.locator('.marks input:checked').count(), 0)
+  assert.equal(await page.locator('.states input:checked').count(), 0)
   await page.goto('/help')
   await page.getByRole('button', { name: 'Switch shortcuts on' }).press('Enter')
 
@@ -565,7 +566,7 @@ try {
   await plain.page.getByRole('button', { name: 'Submit and go to the next' }).click()
   await plain.page.getByRole('alert').getByText('Choose an outcome').waitFor()
   assert.equal(await plain.page.getByLabel('Note m').inputValue(), 'on the train')
-  for (const box of await plain.page.locator('.marks').all()) await box.getByText('Still says so').click()
+  for (const box of await plain.page.locator('.states').all()) await box.getByText('Still says so').click()
   await plain.page.getByText('Nothing else changed').click()
   await choose(plain.page, 'languages', 'Change')
   await plain.page.locator('[id="fact.languages"] summary').click()

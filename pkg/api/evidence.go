@@ -113,9 +113,9 @@ type QuoteFindings struct {
 	Readings []QuoteReading `json:"readings"`
 }
 
-// ReadingMarks lists the listings by the findings for the quotes of their latest review, for the
+// ListingFindings lists the listings by the findings for the quotes of their latest review, for the
 // order of the queue.
-type ReadingMarks struct {
+type ListingFindings struct {
 	Missing []string `json:"missing"` // at least one quote is missing
 	Present []string `json:"present"` // every quote is present, and every known fact has one
 }

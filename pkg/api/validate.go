@@ -260,6 +260,9 @@ func (y *Pay) check(field string, p *Problems) {
 // parts of a URL that do not change the page: the case of its host, a default port, and an empty
 // path.
 func (p *Problems) Unique(field string, values []string) {
+	if len(values) < 2 { // as most lists of a listing, whose URLs would be parsed for nothing
+		return
+	}
 	seen := map[string]int{}
 	for i, v := range values {
 		key := sameAs(v)

@@ -61,7 +61,7 @@ func TestVerbs(t *testing.T) {
 		require.NoError(t, check(nil))
 		require.ErrorContains(t, check(map[string]string{"OPPORTUNITY_SMTP_URL": "smtp://127.0.0.1:1"}),
 			"mail server 127.0.0.1:1")
-		post(t, s, time.Now(), welcome) // sealed under the test's key
+		post(t, s, time.Now()) // sealed under the test's key
 		require.ErrorContains(t, check(nil), "OPPORTUNITY_ENCRYPTION_KEYS lacks the key of 1 ")
 		require.NoError(t, check(map[string]string{
 			"OPPORTUNITY_ENCRYPTION_KEYS": strings.Repeat("0f", 32) + "," + strings.Repeat("e7", 32),
@@ -75,16 +75,10 @@ func TestVerbs(t *testing.T) {
 	})
 }
 
-var welcome = mail.Message{
-	To: "ada.lovelace@example.org", Template: "confirm-address", Data: map[string]string{
-		"link": "https://api.example/account/confirm?token=known-to-one-reader",
-	},
-}
-
 // The service stays ready, because people who need neither mails nor authenticators are served.
 func TestReadinessReportsMailServerAndEncryptionKeys(t *testing.T) {
 	s := onStores(t)
-	post(t, s, begin, welcome)
+	post(t, s, begin)
 	svc, _ := startAt(t, s, begin, func(c *authquota.Config) {
 		c.Encryption, c.Mail.URL = []string{strings.Repeat("a1", 32)}, "smtp://127.0.0.1:1"
 	})
@@ -97,10 +91,12 @@ func TestReadinessReportsMailServerAndEncryptionKeys(t *testing.T) {
 }
 
 // post writes a mail to the outbox, due at a time.
-func post(t *testing.T, s *sitekit.Stores, at time.Time, m mail.Message) {
+func post(t *testing.T, s *sitekit.Stores, at time.Time) {
 	t.Helper()
 	db := testkit.Open(t, s.Database, func() time.Time { return at })
-	require.NoError(t, db.Change(t.Context(), func(tx *accountdb.Tx) error { return tx.Post(m) }))
+	require.NoError(t, db.Change(t.Context(), func(tx *accountdb.Tx) error {
+		return tx.Post(mail.Message{To: "ada@example.org", Template: "password-changed"})
+	}))
 }
 
 func TestEveryInvalidSettingIsReported(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 	"opportunity.internal/services/catalog/internal/httpapi"
 	"opportunity.internal/services/catalog/internal/snapshot"
 	"opportunity.internal/services/catalog/internal/store"
-	"opportunity.internal/services/catalog/internal/store/desk"
+	"opportunity.internal/services/catalog/internal/store/curation"
 )
 
 // Config holds the settings of the service.
@@ -83,7 +83,7 @@ const sampleInterval = time.Minute
 
 func start(r *service.Runtime, cfg Config) error {
 	listings := store.New(r.DB, r.Now)
-	work := desk.New(r.DB, r.Now)
+	work := curation.New(r.DB, r.Now)
 	live := snapshot.NewLive(listings, r.Now, r.Log)
 	history := r.Peer(peer.History, cfg.HistoryURL, cfg.Tokens)
 	// the copy of history's summaries; its position is stored with them, so it resumes after an outage
@@ -100,7 +100,7 @@ func start(r *service.Runtime, cfg Config) error {
 	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
 	engine := web.New(problems)
 	handlers := httpapi.API{
-		Catalog: live, Compressed: httpapi.NewCache(httpapi.MaxBytes), Listings: listings, Desk: work, History: history,
+		Catalog: live, Compressed: httpapi.NewCache(httpapi.MaxBytes), Listings: listings, Curation: work, History: history,
 		Feed: service.Feed(guard, listings.Listings), CatchUp: copied.CatchUp, Now: r.Now, PublicURL: cfg.PublicURL,
 	}
 	handlers.Routes(engine, problems, &r.Ready)

@@ -152,7 +152,7 @@ type historyServer struct {
 	down      bool
 
 	events   map[string][]api.RecordedEvent // by slug, newest first
-	readings api.ReadingMarks
+	findings api.ListingFindings
 }
 
 func (h *historyServer) wake() {

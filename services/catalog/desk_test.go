@@ -35,7 +35,7 @@ func (h *historyServer) serveReviews(w http.ResponseWriter, r *http.Request) {
 	case isRecord:
 		reply(api.ReviewHistory{Summary: h.latest(id), Events: append([]api.RecordedEvent{}, h.events[id]...)})
 	case r.URL.Path == "/internal/v1/readings":
-		reply(h.readings)
+		reply(h.findings)
 	case r.URL.Path == "/internal/v1/reviews/done":
 		done := map[string]int{}
 		for _, events := range h.events {

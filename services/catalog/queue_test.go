@@ -135,7 +135,7 @@ func TestQueueIsOrderedByFindingsForQuotes(t *testing.T) {
 		byTime := []string{"a", "b", "c", "d", "e", "f"}
 		require.Equal(t, byTime, s.queued("?scope=all"))
 		s.history.mu.Lock()
-		s.history.readings = api.ReadingMarks{Missing: []string{"e", "c", "private"}, Present: []string{"a", "d"}}
+		s.history.findings = api.ListingFindings{Missing: []string{"e", "c", "private"}, Present: []string{"a", "d"}}
 		s.history.mu.Unlock()
 		for _, limit := range []string{"1", "2", "3", "4", "100"} {
 			require.Equal(t, []string{"c", "e", "b", "f", "a", "d"}, s.queued("?scope=all&limit="+limit), limit)

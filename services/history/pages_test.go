@@ -138,8 +138,8 @@ func TestCitedPagesAreReadEveryDay(t *testing.T) {
 			require.Equal(t, tomorrow, got[0].ReadAt)
 		}
 		require.Equal(t, want, report.Read.Quotes)
-		require.Equal(t, api.ReadingMarks{Missing: []string{"pay"}, Present: []string{"unchanged"}},
-			servicetest.Read[api.ReadingMarks](s.Do(http.MethodGet, "/internal/v1/readings", "")))
+		require.Equal(t, api.ListingFindings{Missing: []string{"pay"}, Present: []string{"unchanged"}},
+			servicetest.Read[api.ListingFindings](s.Do(http.MethodGet, "/internal/v1/readings", "")))
 		require.Len(t, servicetest.Read[api.EventList](s.get("/api/v1/opportunities/pay/history")).Data, 3,
 			"two checks of the application link and the review")
 

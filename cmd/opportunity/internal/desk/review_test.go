@@ -131,7 +131,7 @@ func with(v url.Values, pairs ...string) url.Values {
 }
 
 func unchanged(v url.Values) url.Values {
-	return with(v, "mark.0", "still", "mark.1", "still", "rest", "keep", "outcome", "verified")
+	return with(v, "state.0", "still", "state.1", "still", "rest", "keep", "outcome", "verified")
 }
 
 func (b browser) form(path string) url.Values {
@@ -172,12 +172,12 @@ func TestRecordedReviewIsSaidDuringAnOutageOfTheQueue(t *testing.T) {
 func TestReviewWithProblemsKeepsItsInput(t *testing.T) {
 	s, b := reviewing(t)
 	resp := b.post("/reviews/maple",
-		with(b.form("/reviews/maple"), "note", "half <done>", "fact.remote", "false", "mark.1", "gone"))
+		with(b.form("/reviews/maple"), "note", "half <done>", "fact.remote", "false", "state.1", "gone"))
 	require.Equal(t, http.StatusUnprocessableEntity, resp.StatusCode)
 	resp.requireAll(t, `<a href="#outcome">Choose an outcome</a>`)
 	again := resp.input(t, "review")
 	require.Equal(t, []string{"half <done>", "false", "gone"},
-		[]string{again.Get("note"), again.Get("fact.remote"), again.Get("mark.1")})
+		[]string{again.Get("note"), again.Get("fact.remote"), again.Get("state.1")})
 	require.Empty(t, s.api.sent(submitted))
 
 	s.api.respond(submitted, api.ReviewReport{AppendReport: api.AppendReport{Rejected: []api.RejectedLine{
@@ -212,7 +212,7 @@ func TestReviewAgainstNewerEventsShowsThemAndKeepsTheInput(t *testing.T) {
 func TestDraftIsSavedAndRestored(t *testing.T) {
 	s, b := reviewing(t)
 	s.api.respond("PUT /reviews/records/maple/draft", api.Draft{})
-	input := with(b.form("/reviews/maple"), "note", "to be continued", "mark.0", "still")
+	input := with(b.form("/reviews/maple"), "note", "to be continued", "state.0", "still")
 	require.Equal(t, "/reviews/maple", b.post("/reviews/maple/draft", input).to())
 	r := b.request("POST", "/reviews/maple/draft", input)
 	r.Header.Set("Sec-Fetch-Dest", "empty") // the script
@@ -222,7 +222,7 @@ func TestDraftIsSavedAndRestored(t *testing.T) {
 	stored.Draft = &api.Draft{Content: json.RawMessage(s.api.sent("PUT /reviews/records/maple/draft")[0])}
 	s.api.respond(getSheet, stored)
 	page := b.get("/reviews/maple")
-	require.Equal(t, "still", page.input(t, "review").Get("mark.0"))
+	require.Equal(t, "still", page.input(t, "review").Get("state.0"))
 
 	stored.LastEventID, stored.ReviewedFacts.Remote = "event-2", new(false) // something was recorded since
 	stored.Draft.SavedAt = time.Date(2026, 11, 21, 16, 0, 0, 0, time.UTC)

@@ -21,7 +21,7 @@ type radios struct {
 
 // choices are the radio buttons of the review page that are always the same.
 var choices = map[string][]forms.Option{
-	"mark": {{Value: forms.StillSo, Label: "Still says so", Key: "1"},
+	"state": {{Value: forms.StillSo, Label: "Still says so", Key: "1"},
 		{Value: forms.Otherwise, Label: "Says otherwise", Key: "2"}, {Value: forms.Gone, Label: "Gone", Key: "3"},
 		{Value: forms.CannotOpen, Label: "Cannot open", Key: "4"}},
 	"outcome": {{Value: string(api.OutcomeVerified), Label: "Verified", Key: "v"},
@@ -166,7 +166,7 @@ func (p *reviewPage) quotes(fact string) (all []quote) {
 }
 
 // QuoteKey returns the key of the quote with the index, empty if there are no more keys. The
-// letters are keys of no value of a fact; digits mark sources.
+// letters are keys of no value of a fact; digits set the state of a source.
 func (f shownFact) QuoteKey(index int) string {
 	const keys = "qbdhilstz"
 	if index >= len(keys) {

@@ -1,6 +1,7 @@
 package up
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,10 +11,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.yaml.in/yaml/v3"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apidoc"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 )
@@ -41,9 +42,6 @@ func running(t *testing.T) (base string, keys map[api.Tier]string) {
 // busy machine, that says nothing about `up`.
 const missedDeadline = `i/o timeout|deadline exceeded`
 
-// contract holds the schemas of the OpenAPI description.
-type contract map[string]map[string]any
-
 // unseen lists forms that the contract allows but no sample record can show, with the reason.
 var unseen = map[string]string{
 	"Opportunity.publishedAt is null": "every public record was published",
@@ -59,10 +57,7 @@ func TestTheSampleShowsEverything(t *testing.T) {
 	verified := succeed(t, "history verify")
 	require.Contains(t, verified, "history.db with the key in history-signing-key\n")
 	require.Contains(t, verified, "everything matches\n")
-	var doc struct {
-		Components struct{ Schemas contract }
-	}
-	require.NoError(t, yaml.Unmarshal(api.OpenAPIYAML, &doc))
+	description := storetest.Must(apidoc.Published())(t)
 	get := func(path string) servicetest.Response {
 		return servicetest.Send(t, http.MethodGet, base+"/api/v1/opportunities"+path, nil,
 			http.Header{"Authorization": {"Bearer " + keys[api.Commercial]}})
@@ -85,7 +80,7 @@ func TestTheSampleShowsEverything(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for name, values := range map[string][]any{"Opportunity": records, "VerificationEvent": events} {
-		doc.Components.Schemas.check(map[string]any{"$ref": "#/components/schemas/" + name}, "", values, seen)
+		check(description, apidoc.Schema{Ref: "#/components/schemas/" + name}, "", values, seen)
 	}
 	for form, shown := range seen {
 		require.True(t, shown != (unseen[form] != ""), "no record shows that %s", form)
@@ -122,51 +117,35 @@ func TestTheSampleShowsEverything(t *testing.T) {
 	}
 }
 
-// resolved follows references and "or null". It returns the schema, the name for its forms, and
-// whether null is allowed.
-func (c contract) resolved(schema map[string]any, path string) (of map[string]any, name string, nullable bool) {
-	if ref, ok := schema["$ref"].(string); ok {
-		name := ref[strings.LastIndex(ref, "/")+1:]
-		return c[name], name, false
-	}
-	if either, ok := schema["oneOf"].([]any); ok {
-		of, name, _ = c.resolved(either[0].(map[string]any), path)
-		return of, name, true
-	}
-	types, _ := schema["type"].([]any)
-	return schema, path, slices.Contains(types, any("null"))
-}
-
-func kind(schema map[string]any) string {
-	if types, ok := schema["type"].([]any); ok {
-		return fmt.Sprint(types[0])
-	}
-	return fmt.Sprint(schema["type"])
-}
-
 // check adds every form that a schema allows at and below path, and whether one of the values there
 // has it.
-func (c contract) check(schema map[string]any, path string, values []any, seen map[string]bool) {
-	of, name, nullable := c.resolved(schema, path)
+func check(d *apidoc.Description, schema apidoc.Schema, path string, values []any, seen map[string]bool) {
 	note := func(form string, is func(v any) bool) { seen[form] = seen[form] || slices.ContainsFunc(values, is) }
-	equal := func(want any) func(v any) bool { return func(v any) bool { return v == want } }
+	nullable := len(schema.OneOf) > 0
 	if nullable {
+		schema = schema.OneOf[0] // or null
+	}
+	name := cmp.Or(schema.Name(), path)
+	for _, named := range d.Schemas {
+		if named.Name == name {
+			schema = named.Value
+		}
+	}
+	if nullable || slices.Contains(schema.Types, "null") {
 		note(path+" is null", func(v any) bool { return v == nil })
 	}
-	enum, _ := of["enum"].([]any)
-	for _, value := range enum {
-		note(fmt.Sprintf("%s is %v", name, value), equal(value))
+	for _, value := range schema.Enum {
+		note(name+" is "+value, func(v any) bool { return v == value })
 	}
-	if _, either := of["anyOf"]; either {
+	switch {
+	case name == "CheckDate":
 		date := func(v any) bool { return len(fmt.Sprint(v)) == len(time.DateOnly) }
 		note(name+" is a date", date)
 		note(name+" is a date-time", func(v any) bool { return v != nil && !date(v) })
-	}
-	switch kind(of) {
-	case "boolean":
-		note(path+" is true", equal(true))
-		note(path+" is false", equal(false))
-	case "array":
+	case slices.Contains(schema.Types, "boolean"):
+		note(path+" is true", func(v any) bool { return v == true })
+		note(path+" is false", func(v any) bool { return v == false })
+	case schema.Items != nil:
 		var items []any
 		size := func(v any) int { list, _ := v.([]any); return len(list) }
 		note(path+" is empty", func(v any) bool { return v != nil && size(v) == 0 })
@@ -175,16 +154,15 @@ func (c contract) check(schema map[string]any, path string, values []any, seen m
 			list, _ := v.([]any)
 			items = append(items, list...)
 		}
-		c.check(of["items"].(map[string]any), path+"[]", items, seen)
-	case "object":
-		for field, schema := range of["properties"].(map[string]any) {
-			var members []any
-			for _, v := range values {
-				if object, is := v.(map[string]any); is {
-					members = append(members, object[field])
-				}
+		check(d, *schema.Items, path+"[]", items, seen)
+	}
+	for _, field := range schema.Properties {
+		var members []any
+		for _, v := range values {
+			if object, is := v.(map[string]any); is {
+				members = append(members, object[field.Name])
 			}
-			c.check(schema.(map[string]any), name+"."+field, members, seen)
 		}
+		check(d, field.Value, name+"."+field.Name, members, seen)
 	}
 }

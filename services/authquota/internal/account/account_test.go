@@ -36,26 +36,16 @@ func TestChangesAreIdempotent(t *testing.T) {
 		a := account.Account{ID: account.NewID(), Standing: account.Standing{Granted: api.Free}}
 		for i := range rapid.IntRange(1, 12).Draw(t, "acts") {
 			at := now.Add(time.Duration(i) * time.Hour)
-			change, err := map[string]func() (account.Change, error){
-				"suspend": func() (account.Change, error) {
-					return account.Suspend(rapid.SampledFrom([]string{"abuse", "unpaid", api.ReasonNotStated}).Draw(t, "reason"))
-				},
-				"resume": func() (account.Change, error) { return account.Resume("why") },
-				"grant": func() (account.Change, error) {
-					return account.Grant(rapid.SampledFrom([]api.Tier{api.Free, api.Developer, api.Commercial}).Draw(t, "tier"))
-				},
-			}[rapid.SampledFrom([]string{"suspend", "resume", "grant"}).Draw(t, "act")]()
-			if err != nil {
-				t.Fatal(err)
-			}
+			reason := rapid.SampledFrom([]string{"abuse", "unpaid", api.ReasonNotStated}).Draw(t, "reason")
+			change := rapid.SampledFrom([]account.Change{
+				storetest.Must(account.Suspend(reason))(t), storetest.Must(account.Resume("why"))(t),
+				storetest.Must(account.Grant(rapid.SampledFrom(api.Tiers).Draw(t, "tier").Tier))(t),
+			}).Draw(t, "change")
 			before := a
-			if detail := change.Apply(&a, at); (detail != nil) != !reflect.DeepEqual(a, before) {
-				t.Fatalf("recorded %v where %v became %v", detail, before, a)
-			}
+			require.Equal(t, change.Apply(&a, at) == nil, reflect.DeepEqual(a, before), "%v became %v", before, a)
 			once := a
-			if detail := change.Apply(&a, at.Add(time.Minute)); detail != nil || !reflect.DeepEqual(a, once) {
-				t.Fatalf("%s twice is not once", change.Action)
-			}
+			require.Nil(t, change.Apply(&a, at.Add(time.Minute)), change.Action)
+			require.Equal(t, once, a)
 		}
 	})
 }
@@ -95,20 +85,15 @@ func TestTierIsTheBestInEffect(t *testing.T) {
 					best = e.Tier
 				}
 			}
-			if s.TierAt(now) != best || other.TierAt(now) != best {
-				t.Fatalf("%s and %s at %s, want %s", s.TierAt(now), other.TierAt(now), now, best)
-			}
+			require.Equal(t, best, s.TierAt(now), now)
+			require.Equal(t, best, other.TierAt(now), now)
 			if changes && !now.Before(at) {
 				followed = to
 				at, to, changes = s.ChangeAfter(at)
 			}
-			if followed != best {
-				t.Fatalf("whoever follows has %s at %s, want %s", followed, now, best)
-			}
+			require.Equal(t, best, followed, "by ChangeAfter at %s", now)
 		}
-		if changes {
-			t.Fatalf("a change to %s that nothing makes", to)
-		}
+		require.False(t, changes, "a change to %s that nothing makes", to)
 	})
 }
 

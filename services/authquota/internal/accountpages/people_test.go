@@ -103,7 +103,6 @@ func TestSecurityFormsExplainWrongInput(t *testing.T) {
 		{"email", []string{"email", "ADA@example.org"}, "This is already your address."},
 		{"password", []string{"current", b.Password, "password", "short"}, "Use at least 12 characters"},
 		{"email", nil, "Enter an email address"},
-		{"email", []string{"email", "a@b@c.example"}, "Enter an email address"},
 		{"password", []string{"current", b.Password, "password", b.Email}, "email address as the password"},
 		{"password", []string{"password", b.Password + "!"}, "This is not the password of the account."},
 		{"password", []string{"current", "another one", "password", b.Password + "!"},

@@ -154,8 +154,7 @@ func TestNoticesAreSentOnceBeforeKeysExpire(t *testing.T) {
 		revoked, _ := f.issue(keys.Order{Account: id}, keys.MaxLife)
 		storetest.Must(f.RevokeOwn(ctx, id, revoked.ID))(t)
 		replaced, _ := f.issue(keys.Order{Account: id}, 5*day)
-		_, _, err := f.Rotate(ctx, id, replaced.ID, stored(100))
-		require.NoError(t, err)
+		storetest.Must(f.rotate(id, replaced.ID))(t)
 		f.issue(keys.Order{}, keys.MaxLife) // an account without a person
 		f.db.TakeMails(t)
 		due := func(within ...string) {
@@ -264,7 +263,7 @@ func (l limits) act(action, key, request, presented string) (err error) {
 	case "withdraw":
 		err = l.Withdraw(ctx, l.id, request)
 	case "rotate":
-		_, _, err = l.Rotate(ctx, l.id, key, stored(int(l.n.Add(1))))
+		_, err = l.rotate(l.id, key)
 	case "revoke":
 		_, err = l.RevokeOwn(ctx, l.id, key)
 	case "connect":

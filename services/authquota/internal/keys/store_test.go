@@ -54,6 +54,12 @@ func (f fixture) issue(order keys.Order, life time.Duration) (keys.Key, string) 
 	return key, digest(n)
 }
 
+// rotate rotates a key of an account and returns its successor.
+func (f fixture) rotate(accountID, key string) (keys.Key, error) {
+	successor, _, err := f.Rotate(f.t.Context(), accountID, key, stored(int(f.n.Add(1))))
+	return successor, err
+}
+
 func (f fixture) person(email string) string {
 	f.t.Helper()
 	id, _ := f.db.Person(f.t, email)
@@ -93,8 +99,7 @@ func TestNoKeyWithoutAuthenticator(t *testing.T) {
 		_, err := f.RequestKey(ctx, id, keys.RequestedKey{Name: "x", UseCase: "x"}, accepted, true)
 		require.ErrorContains(t, err, "authenticator")
 		require.ErrorContains(t, storetest.Err(f.Collect(ctx, id, open, accepted, stored(101))), "authenticator")
-		_, _, err = f.Rotate(ctx, id, collected.ID, stored(101))
-		require.ErrorContains(t, err, "authenticator")
+		require.ErrorContains(t, storetest.Err(f.rotate(id, collected.ID)), "authenticator")
 		require.ErrorContains(t, storetest.Err(f.Connect(ctx, id, []string{other})), "authenticator")
 		require.Len(t, storetest.Must(f.OwnKeys(ctx, id))(t), 1)
 	})
@@ -225,19 +230,14 @@ func TestSuccessorIsRotatedOnceItsPredecessorHasEnded(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx, id := t.Context(), f.person("ada@example.org")
 		first, _ := f.issue(keys.Order{Account: id}, keys.MaxLife)
-		second, _, err := f.Rotate(ctx, id, first.ID, stored(100))
-		require.NoError(t, err)
-		_, _, err = f.Rotate(ctx, id, second.ID, stored(101))
-		require.ErrorContains(t, err, "Revoke the old one first")
+		second := storetest.Must(f.rotate(id, first.ID))(t)
+		require.ErrorContains(t, storetest.Err(f.rotate(id, second.ID)), "Revoke the old one first")
 		storetest.Must(f.RevokeOwn(ctx, id, first.ID))(t)
-		third, _, err := f.Rotate(ctx, id, second.ID, stored(101))
-		require.NoError(t, err)
+		third := storetest.Must(f.rotate(id, second.ID))(t)
 		f.db.Advance(keys.Grace - time.Microsecond)
-		_, _, err = f.Rotate(ctx, id, third.ID, stored(102))
-		require.ErrorContains(t, err, "Revoke the old one first")
+		require.ErrorContains(t, storetest.Err(f.rotate(id, third.ID)), "Revoke the old one first")
 		f.db.Advance(time.Microsecond)
-		_, _, err = f.Rotate(ctx, id, third.ID, stored(102))
-		require.NoError(t, err)
+		storetest.Must(f.rotate(id, third.ID))(t)
 	})
 }
 

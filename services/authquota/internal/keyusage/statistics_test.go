@@ -41,14 +41,10 @@ func TestBarsAddUpToTotals(t *testing.T) {
 		})).Draw(t, "counts")
 
 		bars := keyusage.Bars(r, counts)
-		if len(bars) != r.Days || bars[0].Day != r.From || bars[len(bars)-1].Day != r.To || r.To != counter.DayOf(now) {
-			t.Fatalf("%d bars for %v", len(bars), r)
-		}
-		for i := 1; i < len(bars); i++ {
-			a, _ := time.Parse(time.DateOnly, bars[i-1].Day)
-			if counter.DayOf(a.AddDate(0, 0, 1)) != bars[i].Day {
-				t.Fatalf("%s follows %s", bars[i].Day, bars[i-1].Day)
-			}
+		require.Len(t, bars, r.Days)
+		require.Equal(t, []string{bars[0].Day, bars[r.Days-1].Day}, []string{r.From, r.To})
+		for i, bar := range bars {
+			require.Equal(t, counter.DayOf(now.AddDate(0, 0, i+1-r.Days)), bar.Day)
 		}
 		var want keyusage.Figures
 		for _, c := range counts {
@@ -56,16 +52,12 @@ func TestBarsAddUpToTotals(t *testing.T) {
 				want[keyusage.GroupOf(c.Outcome)] += c.Calls
 			}
 		}
-		if got := keyusage.Sum(bars); got != want {
-			t.Fatalf("want %v, bars come to %v", want, got)
-		}
+		require.Equal(t, want, keyusage.Sum(bars))
 		outcomes := 0
 		for _, o := range keyusage.ByOutcome(r, counts) {
 			outcomes += o.Calls
 		}
-		if outcomes != want.Total() {
-			t.Fatalf("want %d, outcomes come to %d", want.Total(), outcomes)
-		}
+		require.Equal(t, want.Total(), outcomes)
 	})
 }
 

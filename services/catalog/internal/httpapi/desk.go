@@ -21,7 +21,7 @@ func end(act func(ctx context.Context, id, actor string) error) func(request) (w
 // takeLease takes or renews the lease of a listing. It responds with 409 and the lease of another
 // holder who keeps it.
 func (a API) takeLease(r request, in api.LeaseRequest) (web.Reply, error) {
-	lease, taken, err := a.Desk.TakeLease(r.context(), r.id(), r.actor, in.TakeOver)
+	lease, taken, err := a.Curation.TakeLease(r.context(), r.id(), r.actor, in.TakeOver)
 	if !taken {
 		return web.Reply{Status: http.StatusConflict, JSON: lease}, err
 	}
@@ -36,7 +36,7 @@ func (a API) saveDraft(r request) (web.Reply, error) {
 	if len(content) == 0 {
 		return web.Reply{}, problem.New(problem.InvalidParameter, "The body must be the draft as JSON.")
 	}
-	return web.JSON(a.Desk.SaveDraft(r.context(), r.id(), r.actor, content))
+	return web.JSON(a.Curation.SaveDraft(r.context(), r.id(), r.actor, content))
 }
 
 func (a API) skip(r request, in api.SkipRequest) (_ web.Reply, err error) {
@@ -48,14 +48,14 @@ func (a API) skip(r request, in api.SkipRequest) (_ web.Reply, err error) {
 		return web.Reply{}, problem.Invalid("until",
 			fmt.Sprintf("must be in the future, at most %d days from now", int(api.MaxSkip.Hours()/24)))
 	}
-	return web.JSON(a.Desk.Skip(r.context(), r.id(), r.actor, in))
+	return web.JSON(a.Curation.Skip(r.context(), r.id(), r.actor, in))
 }
 
 func (a API) open(r request, in api.OpeningRequest) (web.Reply, error) {
 	if !api.ValidURL(in.SourceURL) {
 		return web.Reply{}, problem.Invalid("sourceUrl", "must be an http or https URL")
 	}
-	return noContent, a.Desk.Open(r.context(), r.id(), r.actor, in)
+	return noContent, a.Curation.Open(r.context(), r.id(), r.actor, in)
 }
 
 func (a API) propose(r request, in api.WithdrawalRequest) (_ web.Reply, err error) {

@@ -30,7 +30,7 @@ import (
 	"opportunity.internal/services/catalog/internal/query"
 	"opportunity.internal/services/catalog/internal/snapshot"
 	"opportunity.internal/services/catalog/internal/store"
-	"opportunity.internal/services/catalog/internal/store/desk"
+	"opportunity.internal/services/catalog/internal/store/curation"
 )
 
 // API holds what the handlers use.
@@ -38,7 +38,7 @@ type API struct {
 	Catalog    *snapshot.Live
 	Compressed *Cache // of Catalog's records
 	Listings   *store.Store
-	Desk       *desk.Store
+	Curation   *curation.Store
 	Feed       feed.Source[api.ListingState]
 	CatchUp    func(context.Context) error // brings the copy of history's summaries up to date
 	History    *peer.Client
@@ -122,11 +122,11 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, ready http.Hand
 	engine.POST("/operator/v1/reviews/records/:id/propose-withdrawal", operator(with(a.propose)))
 	engine.POST("/operator/v1/reviews/records/:id/decline-withdrawal", operator(with(a.decline)))
 	engine.PUT("/operator/v1/reviews/records/:id/lease", operator(with(a.takeLease)))
-	engine.DELETE("/operator/v1/reviews/records/:id/lease", operator(end(a.Desk.EndLease)))
+	engine.DELETE("/operator/v1/reviews/records/:id/lease", operator(end(a.Curation.EndLease)))
 	engine.PUT("/operator/v1/reviews/records/:id/draft", operator(a.saveDraft))
-	engine.DELETE("/operator/v1/reviews/records/:id/draft", operator(end(a.Desk.DeleteDraft)))
+	engine.DELETE("/operator/v1/reviews/records/:id/draft", operator(end(a.Curation.DeleteDraft)))
 	engine.PUT("/operator/v1/reviews/records/:id/skip", operator(with(a.skip)))
-	engine.DELETE("/operator/v1/reviews/records/:id/skip", operator(end(a.Desk.EndSkip)))
+	engine.DELETE("/operator/v1/reviews/records/:id/skip", operator(end(a.Curation.EndSkip)))
 }
 
 type request struct {

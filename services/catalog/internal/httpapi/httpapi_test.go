@@ -19,7 +19,7 @@ import (
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/catalog/internal/httpapi"
 	"opportunity.internal/services/catalog/internal/store"
-	"opportunity.internal/services/catalog/internal/store/desk"
+	"opportunity.internal/services/catalog/internal/store/curation"
 )
 
 var schema = servicetest.NewSchema(store.Migrations)
@@ -28,7 +28,7 @@ var schema = servicetest.NewSchema(store.Migrations)
 func newEngine(t *testing.T) *gin.Engine {
 	t.Helper()
 	db, engine := servicetest.OpenDatabase(t, schema.SQLite(t)), web.New(problem.Writer{})
-	httpapi.API{Listings: store.New(db, time.Now), Desk: desk.New(db, time.Now), Now: time.Now}.Routes(engine,
+	httpapi.API{Listings: store.New(db, time.Now), Curation: curation.New(db, time.Now), Now: time.Now}.Routes(engine,
 		problem.Writer{}, http.NotFoundHandler())
 	return engine
 }

@@ -29,7 +29,7 @@ func (a API) listings(r request) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	web.Extend(r.Context, workTime)
-	return web.JSON(a.Desk.List(r.context(), filter, after, limit))
+	return web.JSON(a.Curation.List(r.context(), filter, after, limit))
 }
 
 func listingPage(values params.Values) (f listing.Filter, after string, limit int, err error) {
@@ -77,7 +77,7 @@ func (a API) candidates(r request) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	return web.JSON(a.Desk.Candidates(r.context(), filter, after, limit))
+	return web.JSON(a.Curation.Candidates(r.context(), filter, after, limit))
 }
 
 func (a API) changes(r request) (web.Reply, error) {

@@ -23,7 +23,7 @@ func (a API) queue(r request) (web.Reply, error) {
 	}
 	filter.Operator = r.actor
 	a.rank(r.context(), &filter)
-	queue, err := a.Desk.Queue(r.context(), filter)
+	queue, err := a.Curation.Queue(r.context(), filter)
 	if err != nil {
 		return web.Reply{}, err
 	}
@@ -36,14 +36,14 @@ func (a API) queue(r request) (web.Reply, error) {
 func (a API) rank(ctx context.Context, f *review.QueueFilter) {
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
-	if err := a.History.Get(ctx, "/internal/v1/readings", &f.Readings); err != nil {
-		f.Readings = api.ReadingMarks{}
+	if err := a.History.Get(ctx, "/internal/v1/readings", &f.Findings); err != nil {
+		f.Findings = api.ListingFindings{}
 		f.After.Rank = min(f.After.Rank, review.QuotesOther)
 	}
 }
 
 func (a API) freshness(r request) (web.Reply, error) {
-	return web.JSON(a.Desk.Freshness(r.context()))
+	return web.JSON(a.Curation.Freshness(r.context()))
 }
 
 // doneSince returns the number of reviews that each operator recorded since then. It is empty while
@@ -99,7 +99,7 @@ func (a API) due(r request) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	web.Extend(r.Context, workTime)
-	return web.JSON(a.Desk.Due(r.context(), a.Now().Add(within)))
+	return web.JSON(a.Curation.Due(r.context(), a.Now().Add(within)))
 }
 
 // within reads the parameter within, a duration such as 7d or 36h. It returns 0 if the request does

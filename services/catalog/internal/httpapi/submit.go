@@ -22,7 +22,7 @@ import (
 func (a API) sheet(r request) (web.Reply, error) {
 	sheet, err := a.reviewSheet(r.context(), r.id(), r.values["secondOpinionOf"])
 	if err == nil {
-		err = a.Desk.AddWork(r.context(), sheet.Record.ID, r.actor, &sheet)
+		err = a.Curation.AddWork(r.context(), sheet.Record.ID, r.actor, &sheet)
 	}
 	return web.Reply{JSON: sheet}, err
 }
@@ -62,7 +62,7 @@ type submission struct {
 // can retry after any failure.
 func (a API) review(r request, in submission) (web.Reply, error) {
 	ctx, id := r.context(), r.id()
-	if err := a.Desk.Exists(ctx, id); err != nil {
+	if err := a.Curation.Exists(ctx, id); err != nil {
 		return web.Reply{}, err
 	}
 	review := api.ReviewAppend{ReviewSubmission: in.ReviewSubmission, Actor: r.actor}
@@ -99,7 +99,7 @@ func (a API) check(ctx context.Context, id string, r *api.ReviewAppend) (p api.P
 	if r.SecondOpinionOf != "" || r.Review.Outcome != api.OutcomeVerified || r.Review.Facts == nil {
 		return nil, nil
 	}
-	needs, opened, err := a.Desk.NeedsOpening(ctx, id, r.Actor, *r.Review.LastEventID)
+	needs, opened, err := a.Curation.NeedsOpening(ctx, id, r.Actor, *r.Review.LastEventID)
 	if err != nil || !needs {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func (a API) append(ctx context.Context, id string, review api.ReviewAppend) (we
 		}
 	}
 	_ = a.CatchUp(ctx) // so that the next page shows it; otherwise the copy gets it soon
-	return web.Reply{JSON: done}, a.Desk.Finish(ctx, id, review.Actor)
+	return web.Reply{JSON: done}, a.Curation.Finish(ctx, id, review.Actor)
 }
 
 // undo records an event that undoes the operator's own latest review. It responds with 409 if

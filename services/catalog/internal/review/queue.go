@@ -25,8 +25,8 @@ type QueueFilter struct {
 	Available bool // no other operator holds the lease
 	Skipped   bool // only skipped records; otherwise only others
 
-	Readings api.ReadingMarks // order the queue
-	After    Position         // of the previous page's last record
+	Findings api.ListingFindings // order the queue
+	After    Position            // of the previous page's last record
 	Limit    int
 }
 

@@ -3,8 +3,8 @@
 // Record.Reasons agrees with api.Summary.StatusAt: a record has a reason at a given time if and
 // only if it is not verified at that time. Level spreads the reviews evenly over the working days,
 // so that each is done before its record falls due. QueueFilter and Position are a page of the
-// review queue, which package desk reads. NeedsOpening draws the unchanged reviews whose author must
-// have opened a source.
+// review queue, which package curation reads. NeedsOpening draws the unchanged reviews whose author
+// must have opened a source.
 package review
 
 import (

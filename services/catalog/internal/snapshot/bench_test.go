@@ -205,7 +205,7 @@ type generatedSource struct {
 
 func (s *generatedSource) Sequence(context.Context) (int64, error) { return s.sequence, nil }
 
-func (s *generatedSource) Mark(context.Context, int64) (listing.Position, error) {
+func (s *generatedSource) PositionAt(context.Context, int64) (listing.Position, error) {
 	return listing.Position{}, nil
 }
 

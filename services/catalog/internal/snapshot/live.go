@@ -29,9 +29,9 @@ import (
 type Source interface {
 	// Sequence returns the sequence of the latest change.
 	Sequence(ctx context.Context) (int64, error)
-	// Mark returns the position behind the change that has the sequence, or the zero value if
+	// PositionAt returns the position behind the change that has the sequence, or the zero value if
 	// there is none.
-	Mark(ctx context.Context, sequence int64) (listing.Position, error)
+	PositionAt(ctx context.Context, sequence int64) (listing.Position, error)
 	// Changes calls each for every listing with a sequence above after, in any order.
 	Changes(ctx context.Context, after int64, each func(Row) error) error
 }
@@ -66,7 +66,7 @@ type Live struct {
 	current        atomic.Pointer[Snapshot]  // nil before the first load
 	lastPoll       atomic.Pointer[time.Time] // start of the last successful poll, with its monotonic clock reading
 	polledSequence int64                     // the source's sequence at that poll
-	polledMark     listing.Position          // of the change with that sequence
+	polledPosition listing.Position          // of the change with that sequence
 	loaded         atomic.Int64              // the source's sequence up to which current has all changes
 }
 
@@ -104,7 +104,7 @@ func (l *Live) Poll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if l.polledMark, err = l.source.Mark(ctx, sequence); err != nil {
+	if l.polledPosition, err = l.source.PositionAt(ctx, sequence); err != nil {
 		return err
 	}
 	l.polledSequence = sequence
@@ -129,11 +129,11 @@ func (l *Live) Sequence() int64 { return l.loaded.Load() }
 // replaced reports whether the source lacks the newest change of the last poll: its database was
 // restored from a backup, or a replica that lagged has taken over.
 func (l *Live) replaced(ctx context.Context, sequence int64) (bool, error) {
-	if sequence == l.polledSequence || l.polledMark.ID == "" || l.polledMark.Sequence != l.polledSequence {
+	if sequence == l.polledSequence || l.polledPosition.ID == "" || l.polledPosition.Sequence != l.polledSequence {
 		return false, nil
 	}
-	mark, err := l.source.Mark(ctx, l.polledSequence)
-	return mark != l.polledMark, err
+	position, err := l.source.PositionAt(ctx, l.polledSequence)
+	return position != l.polledPosition, err
 }
 
 // load applies the changes since current (nil: all rows), and returns their number. It leaves out a

@@ -52,7 +52,7 @@ func (s *memorySource) Sequence(context.Context) (int64, error) {
 	return s.sequence, s.err
 }
 
-func (s *memorySource) Mark(_ context.Context, sequence int64) (listing.Position, error) {
+func (s *memorySource) PositionAt(_ context.Context, sequence int64) (listing.Position, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sequence == 0 {

@@ -57,7 +57,7 @@ func (s *Store) RecordChanges(ctx context.Context, q query.Changes, loaded int64
 	}
 	if page.HasMore = len(rows) > q.Limit; page.HasMore {
 		rows = rows[:q.Limit]
-		page.End = listing.Position{Sequence: rows[q.Limit-1].Sequence, ID: rows[q.Limit-1].Mark}
+		page.End = listing.Position{Sequence: rows[q.Limit-1].Sequence, ID: rows[q.Limit-1].TransactionID}
 	}
 	page.Changes = make([]api.RecordChange, len(rows))
 	for i, row := range rows {
@@ -68,7 +68,7 @@ func (s *Store) RecordChanges(ctx context.Context, q query.Changes, loaded int64
 
 // position returns the position behind the first change of a query, or the zero value.
 func position(changes *gorm.DB) (listing.Position, error) {
-	var rows []markRow
+	var rows []transactionRow
 	if err := changes.Limit(1).Find(&rows).Error; err != nil || len(rows) == 0 {
 		return listing.Position{}, database.Outage(err)
 	}
@@ -77,11 +77,11 @@ func position(changes *gorm.DB) (listing.Position, error) {
 
 // readable returns an error unless all changes after a position can be read.
 func (s *Store) readable(ctx context.Context, after, oldest listing.Position) error {
-	mark, err := s.Mark(ctx, after.Sequence)
+	stored, err := s.PositionAt(ctx, after.Sequence)
 	if err != nil {
 		return err
 	}
-	if after.Sequence < oldest.Sequence || after.Sequence > 0 && mark.ID != after.ID {
+	if after.Sequence < oldest.Sequence || after.Sequence > 0 && stored.ID != after.ID {
 		return problem.New(problem.CursorExpired,
 			"The changes after this cursor can no longer be read. Get a new cursor with after=now, then read all records again.")
 	}
@@ -90,17 +90,17 @@ func (s *Store) readable(ctx context.Context, after, oldest listing.Position) er
 
 // changedRow is the latest change of a record that consumers can see.
 type changedRow struct {
-	Sequence   int64
-	ID         string
-	Visibility listingfile.Visibility
-	Published  int64  // sequence of its latest publication
-	Mark       string // id of the transaction
-	At         int64
+	Sequence      int64
+	ID            string
+	Visibility    listingfile.Visibility
+	Published     int64 // sequence of its latest publication
+	TransactionID string
+	At            int64
 }
 
 // changedRecords returns the latest changes of records after a position.
 func changedRecords(tx *gorm.DB, after, until listing.Position, limit int) (rows []changedRow, err error) {
-	err = tx.Raw(`SELECT l.*, m.id AS mark, m.at FROM (
+	err = tx.Raw(`SELECT l.*, m.id AS transaction_id, m.at FROM (
 			SELECT public_sequence AS sequence, id, visibility, (SELECT c.sequence FROM listing_changes c
 				WHERE c.listing_id = listings.id AND c.what = 'published' ORDER BY c.id DESC LIMIT 1) AS published
 			FROM listings WHERE public_sequence > ? AND public_sequence <= ? ORDER BY public_sequence LIMIT ?
@@ -119,6 +119,6 @@ func (r changedRow) change() api.RecordChange {
 	}
 	return api.RecordChange{
 		ID: r.ID, Change: kind, At: database.FromMicros(r.At),
-		Cursor: listing.Position{Sequence: r.Sequence, ID: r.Mark}.Cursor(),
+		Cursor: listing.Position{Sequence: r.Sequence, ID: r.TransactionID}.Cursor(),
 	}
 }

@@ -152,12 +152,12 @@ func Namesakes(tx *gorm.DB, of []Namesake) (known []Namesake, err error) {
 	for _, n := range of {
 		hosts, names = append(hosts, n.Host), append(names, n.NameKey)
 	}
-	err = tx.Raw(`SELECT listing_id, visibility, host, name_key FROM (
-			SELECT *, row_number() OVER (PARTITION BY host ORDER BY listing_id) AS place
-			FROM listing_index WHERE host IN @hosts AND host <> '') AS same_host WHERE place <= @most
-		UNION SELECT listing_id, visibility, host, name_key FROM (
-			SELECT *, row_number() OVER (PARTITION BY name_key ORDER BY listing_id) AS place
-			FROM listing_index WHERE name_key IN @names AND name_key <> '') AS same_name WHERE place <= @most
-		ORDER BY listing_id`, map[string]any{"hosts": hosts, "names": names, "most": MaxDuplicates + 1}).Scan(&known).Error
+	err = tx.Raw(`SELECT i.listing_id, i.visibility, i.host, i.name_key FROM listing_index i WHERE i.listing_id IN (
+			SELECT listing_id FROM (SELECT listing_id, row_number() OVER (PARTITION BY host ORDER BY listing_id) AS place
+				FROM listing_index WHERE host IN @hosts AND host <> '') AS same_host WHERE place <= @most
+			UNION
+			SELECT listing_id FROM (SELECT listing_id, row_number() OVER (PARTITION BY name_key ORDER BY listing_id) AS place
+				FROM listing_index WHERE name_key IN @names AND name_key <> '') AS same_name WHERE place <= @most)
+		ORDER BY i.listing_id`, map[string]any{"hosts": hosts, "names": names, "most": MaxDuplicates + 1}).Scan(&known).Error
 	return known, database.Outage(err)
 }

@@ -290,12 +290,12 @@ func (s *Store) change(ctx context.Context, limit time.Duration, f func(tx *gorm
 		if next == before {
 			return errNoChange
 		}
-		mark := markRow{Sequence: next, ID: rand.Text(), At: database.Micros(s.now())}
+		row := transactionRow{Sequence: next, ID: rand.Text(), At: database.Micros(s.now())}
 		if err := tx.Raw("SELECT EXISTS (SELECT 1 FROM listings WHERE public_sequence > ?)",
-			before).Scan(&mark.Public).Error; err != nil {
+			before).Scan(&row.Public).Error; err != nil {
 			return err
 		}
-		if err := tx.Create(&mark).Error; err != nil {
+		if err := tx.Create(&row).Error; err != nil {
 			return err
 		}
 		return tx.Exec("UPDATE change_sequence SET value = ? WHERE id = 1", next).Error
@@ -315,18 +315,19 @@ func (s *Store) change(ctx context.Context, limit time.Duration, f func(tx *gorm
 	return database.Outage(err)
 }
 
-// markRow identifies a change. Sequences between two rows belong to the later change.
-type markRow struct {
+// transactionRow identifies a transaction that changed listings. Sequences between two rows belong
+// to the later one.
+type transactionRow struct {
 	Sequence int64 `gorm:"primaryKey;autoIncrement:false"`
 	ID       string
 	At       int64
 	Public   bool // consumers can see it
 }
 
-func (markRow) TableName() string { return "changes" }
+func (transactionRow) TableName() string { return "changes" }
 
-// Mark returns the position behind the change that has the sequence, or the zero value.
-func (s *Store) Mark(ctx context.Context, sequence int64) (listing.Position, error) {
+// PositionAt returns the position behind the change that has the sequence, or the zero value.
+func (s *Store) PositionAt(ctx context.Context, sequence int64) (listing.Position, error) {
 	return position(s.db.WithContext(ctx).Where("sequence >= ?", sequence).Order("sequence"))
 }
 

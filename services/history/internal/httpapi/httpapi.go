@@ -98,7 +98,7 @@ func (a API) Routes(engine *gin.Engine, errors problem.Writer, ready http.Handle
 		return api.UnpublishedListings{Listings: ids}, err
 	})
 	route("GET", "/internal/v1/reviews/done", a.reviewsDone, "since")
-	route("GET", "/internal/v1/readings", func(c call) (any, error) { return a.Store.ReadingMarks(c.ctx) })
+	route("GET", "/internal/v1/readings", func(c call) (any, error) { return a.Store.ListingFindings(c.ctx) })
 	route("GET", "/operator/v1/records/:id/pages", a.pages, none...)
 	route("POST", "/operator/v1/records/:id/read", a.readPages)
 	route("GET", "/operator/v1/reviews/second-opinions", a.opinionRequests, none...)

@@ -310,7 +310,7 @@ func summarize(slug string, history []event.Record) (summaryRow, error) {
 	}, err
 }
 
-// followReviews deletes the marks of the listings with a review among the appended events, which
+// followReviews deletes the findings of the listings with a review among the appended events, which
 // may have other quotes, and draws some of the reviews for second opinions.
 func followReviews(tx *gorm.DB, appended []event.Record) error {
 	var slugs []string
@@ -322,7 +322,7 @@ func followReviews(tx *gorm.DB, appended []event.Record) error {
 	if len(slugs) == 0 {
 		return nil
 	}
-	if err := tx.Where("slug IN ?", slugs).Delete(&markRow{}).Error; err != nil {
+	if err := tx.Where("slug IN ?", slugs).Delete(&findingRow{}).Error; err != nil {
 		return err
 	}
 	return drawOpinions(tx, slugs, appended)

@@ -115,15 +115,15 @@ func (s *Store) PagesToRead(ctx context.Context) (pages []PageToRead, err error)
 	return pages, database.Outage(err)
 }
 
-type markRow struct {
-	Slug string `gorm:"primaryKey"`
-	Mark api.Finding
+type findingRow struct {
+	Slug    string `gorm:"primaryKey"`
+	Finding api.Finding
 }
 
-func (markRow) TableName() string { return "quote_marks" }
+func (findingRow) TableName() string { return "listing_findings" }
 
-// FindQuotes looks for the quotes of all listings that cite a page that was read since then, marks
-// the listings, and counts the findings.
+// FindQuotes looks for the quotes of all listings that cite a page that was read since then, stores
+// the finding of each listing, and counts those of the quotes.
 func (s *Store) FindQuotes(ctx context.Context, since time.Time) (map[api.Finding]int, error) {
 	tx := s.db.WithContext(ctx)
 	var urls []string
@@ -148,7 +148,7 @@ func (s *Store) FindQuotes(ctx context.Context, since time.Time) (map[api.Findin
 	for _, c := range cited {
 		readings, err := readingsOf(tx, c.quotes)
 		if err == nil {
-			err = saveMark(tx, c, readings)
+			err = saveFinding(tx, c, readings)
 		}
 		if err != nil {
 			return nil, database.Outage(err)
@@ -160,13 +160,13 @@ func (s *Store) FindQuotes(ctx context.Context, since time.Time) (map[api.Findin
 	return found, nil
 }
 
-// saveMark stores the mark of a listing: missing if a quote is, present if all are and each known
-// fact has one.
-func saveMark(tx *gorm.DB, c citation, readings []api.QuoteReading) error {
+// saveFinding stores the finding of a listing: missing if a quote is, present if all are and each
+// known fact has one.
+func saveFinding(tx *gorm.DB, c citation, readings []api.QuoteReading) error {
 	has := func(f api.Finding) func(api.QuoteReading) bool {
 		return func(r api.QuoteReading) bool { return r.Finding == f }
 	}
-	mark := markRow{Slug: c.slug, Mark: api.QuoteMissing}
+	row := findingRow{Slug: c.slug, Finding: api.QuoteMissing}
 	if !slices.ContainsFunc(readings, has(api.QuoteMissing)) {
 		facts, err := factsOf(tx, c.slug)
 		if err != nil {
@@ -175,11 +175,11 @@ func saveMark(tx *gorm.DB, c citation, readings []api.QuoteReading) error {
 		notPresent := func(r api.QuoteReading) bool { return r.Finding != api.QuotePresent }
 		if facts == nil || len(readings) < len(c.quotes) || slices.ContainsFunc(readings, notPresent) ||
 			len(api.Unquoted(*facts, c.quotes)) > 0 {
-			return tx.Delete(&mark).Error
+			return tx.Delete(&row).Error
 		}
-		mark.Mark = api.QuotePresent
+		row.Finding = api.QuotePresent
 	}
-	return database.Insert(tx, []markRow{mark}, "slug")
+	return database.Insert(tx, []findingRow{row}, "slug")
 }
 
 // factsOf returns the facts in effect of a listing, nil if there are none.

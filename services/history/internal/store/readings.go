@@ -322,21 +322,21 @@ func (s *Store) PageTexts(ctx context.Context, slug string) (api.PageTexts, erro
 	return all, database.Outage(err)
 }
 
-// ReadingMarks returns the listings whose latest quotes are all present, or some missing.
-func (s *Store) ReadingMarks(ctx context.Context) (api.ReadingMarks, error) {
-	marks := api.ReadingMarks{Missing: []string{}, Present: []string{}}
-	var rows []markRow
+// ListingFindings returns the listings whose latest quotes are all present, or some missing.
+func (s *Store) ListingFindings(ctx context.Context) (api.ListingFindings, error) {
+	findings := api.ListingFindings{Missing: []string{}, Present: []string{}}
+	var rows []findingRow
 	if err := s.db.WithContext(ctx).Order("slug").Find(&rows).Error; err != nil {
-		return marks, database.Outage(err)
+		return findings, database.Outage(err)
 	}
 	for _, row := range rows {
-		if row.Mark == api.QuoteMissing {
-			marks.Missing = append(marks.Missing, row.Slug)
+		if row.Finding == api.QuoteMissing {
+			findings.Missing = append(findings.Missing, row.Slug)
 		} else {
-			marks.Present = append(marks.Present, row.Slug)
+			findings.Present = append(findings.Present, row.Slug)
 		}
 	}
-	return marks, nil
+	return findings, nil
 }
 
 // PrunePages deletes texts, and pages, that were last read before then.

@@ -69,11 +69,11 @@ func (s testStore) find(t testing.TB, since time.Time) map[api.Finding]int {
 	return found
 }
 
-func (s testStore) marks(t testing.TB) api.ReadingMarks {
+func (s testStore) findings(t testing.TB) api.ListingFindings {
 	t.Helper()
-	marks, err := s.ReadingMarks(t.Context())
+	findings, err := s.ListingFindings(t.Context())
 	require.NoError(t, err)
-	return marks
+	return findings
 }
 
 func TestPagesToRead(t *testing.T) {
@@ -126,14 +126,14 @@ func TestQuotesAreFoundOnLatestTexts(t *testing.T) {
 			require.Equal(t, pay, found[0].Quote)
 			return found[0].Finding, found[0].Note
 		}
-		none := api.ReadingMarks{Missing: []string{}, Present: []string{}}
+		none := api.ListingFindings{Missing: []string{}, Present: []string{}}
 		present, missing := none, none
 		present.Present, missing.Missing = []string{"a"}, []string{"a"}
 		for i, c := range []struct {
-			outcome api.Outcome
-			text    string
-			want    api.Finding
-			marks   api.ReadingMarks
+			outcome  api.Outcome
+			text     string
+			want     api.Finding
+			findings api.ListingFindings
 		}{
 			{api.OutcomeReachable, "We pay $20 per hour. You must be 18 or older.", api.QuotePresent, present},
 			{api.OutcomeReachable, "New: we pay up to $20 per hour.", api.QuoteMoved, none},
@@ -146,7 +146,7 @@ func TestQuotesAreFoundOnLatestTexts(t *testing.T) {
 			got, note := finding()
 			require.Equal(t, c.want, got, c.text)
 			require.Equal(t, c.outcome != api.OutcomeReachable, note != "")
-			require.Equal(t, c.marks, s.marks(t), c.text)
+			require.Equal(t, c.findings, s.findings(t), c.text)
 			require.Empty(t, s.find(t, day(i).Add(time.Second)), "nothing was read since then")
 		}
 		require.Len(t, s.events(t, "a"), 1, "reading records no event")
@@ -159,7 +159,7 @@ func TestQuotesAreFoundOnLatestTexts(t *testing.T) {
 		}}, texts.Pages)
 
 		s.appendLine(t, day(4), quoted("a", day(4), api.Quote{SourceURL: payPage, Exact: "$200"}))
-		require.Empty(t, s.marks(t).Missing, "a review ends the mark")
+		require.Empty(t, s.findings(t).Missing, "a review deletes the finding")
 		s.appendLine(t, day(5), eventfile.Line{Number: 1, Event: apitest.Verified("a", day(5))})
 		s.read(t, day(5), payPage, api.OutcomeReachable, "We pay $200 per hour.")
 		require.Equal(t, map[api.Finding]int{api.QuotePresent: 1}, s.find(t, day(5)),
@@ -167,7 +167,7 @@ func TestQuotesAreFoundOnLatestTexts(t *testing.T) {
 	})
 }
 
-func TestPresentMarkNeedsQuoteOfEveryFact(t *testing.T) {
+func TestPresentFindingNeedsQuoteOfEveryFact(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		s.list(t, 1, "a", true, "https://maple.works/apply")
 		l := quoted("a", recorded, api.Quote{SourceURL: payPage, Exact: "work from home"})
@@ -175,13 +175,13 @@ func TestPresentMarkNeedsQuoteOfEveryFact(t *testing.T) {
 		s.appendLine(t, recorded, l)
 		s.read(t, recorded, payPage, api.OutcomeReachable, "You work from home.")
 		require.Equal(t, map[api.Finding]int{api.QuotePresent: 1}, s.find(t, recorded))
-		require.Empty(t, s.marks(t).Present)
+		require.Empty(t, s.findings(t).Present)
 
 		never := quoted("a", recorded.Add(time.Hour), api.Quote{SourceURL: payPage, Exact: "work from home"},
 			api.Quote{SourceURL: faqPage, Exact: "never read"})
 		s.appendLine(t, recorded.Add(time.Hour), never)
 		require.Equal(t, map[api.Finding]int{api.QuotePresent: 1}, s.find(t, recorded))
-		require.Empty(t, s.marks(t).Present, "a quote on a page that was never read is not present")
+		require.Empty(t, s.findings(t).Present, "a quote on a page that was never read is not present")
 	})
 }
 

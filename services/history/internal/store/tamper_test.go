@@ -167,21 +167,50 @@ type brief struct {
 	slug     string
 }
 
-func TestEveryTamperingIsReported(t *testing.T) {
+// tampering is a change of the database, first by statements, and the first finding that reports it.
+type tampering struct {
+	name       string
+	statements []string
+	further    func(t *testing.T, s testStore)
+	want       brief
+}
+
+// reported requires that each change of a history that fits is reported.
+func reported(t *testing.T, changes []tampering) {
+	t.Helper()
+	for _, c := range changes {
+		t.Run(c.name, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, s testStore) {
+				fill(t, s, 6, 15)
+				before := s.verify(t)
+				require.True(t, before.Fits, "%+v", before.Findings)
+				require.Equal(t, verify.Report{Fits: true, Events: 15, Listings: 3, Checkpoints: 2, Logged: 15,
+					Findings: []verify.Finding{}}, before)
+				s.asSuperuser(t, c.statements...)
+				if c.further != nil {
+					c.further(t, s)
+				}
+				after := s.verify(t)
+				require.False(t, after.Fits)
+				f := after.Findings[0]
+				require.Equal(t, c.want, brief{f.Kind, f.Sequence, f.Slug}, "%+v", after.Findings)
+				var text strings.Builder
+				require.NoError(t, after.Print(&text))
+				require.Contains(t, text.String(), f.Message)
+				if f.Kind == verify.Event && f.Sequence > 0 && f.ID != "" {
+					require.Equal(t, s.record(t, f.Sequence).ID, f.ID)
+				}
+			})
+		})
+	}
+}
+
+func TestChangedEventIsReported(t *testing.T) {
 	set := func(change string) []string {
 		return []string{"UPDATE verification_events SET " + change + " WHERE sequence = 8"}
 	}
-	remove := func(sequences string) []string {
-		return []string{"DELETE FROM verification_events WHERE sequence IN (" + sequences + ")"}
-	}
 	edited := brief{verify.Event, 8, "b"}
-	log := brief{verify.Checkpointed, 0, ""}
-	for _, c := range []struct {
-		name       string
-		statements []string
-		further    func(t *testing.T, s testStore)
-		want       brief // the first finding
-	}{
+	reported(t, []tampering{
 		{"note", set("note = 'x'"), nil, edited},
 		{"facts removed", set("facts = NULL"), nil, edited},
 		{"facts not JSON", set("facts = '{'"), nil, edited},
@@ -217,7 +246,16 @@ func TestEveryTamperingIsReported(t *testing.T) {
 			SELECT 1000000000000000000, 'x', slug, checked_at, check_type, outcome, source_urls, facts, note, actor, recorded_at,
 				'x', evidence FROM verification_events WHERE sequence = 8`,
 		}, nil, brief{verify.Missing, 16, ""}},
+	})
+}
 
+// remove returns a statement that deletes events.
+func remove(sequences string) []string {
+	return []string{"DELETE FROM verification_events WHERE sequence IN (" + sequences + ")"}
+}
+
+func TestRemovedOrReorderedEventIsReported(t *testing.T) {
+	reported(t, []tampering{
 		{"removed from the middle", remove("8"), nil, brief{verify.Missing, 8, ""}},
 		{"removed from the beginning", remove("1"), nil, brief{verify.Missing, 1, ""}},
 		{"removed two in a row", remove("8, 9"), nil, brief{verify.Missing, 8, ""}},
@@ -239,14 +277,23 @@ func TestEveryTamperingIsReported(t *testing.T) {
 		{"removed tail and renumbered", renumbered(14), nil, brief{verify.Event, 14, "c"}},
 		{"reordered", swapped(7, 8), nil, brief{verify.Event, 7, "b"}},
 		{"reordered in a listing", swapped(5, 8), nil, brief{verify.Event, 5, "b"}},
+	})
+}
 
+func TestChangedSummaryIsReported(t *testing.T) {
+	reported(t, []tampering{
 		{"summary", []string{"UPDATE summaries SET summary = replace(summary, '\"reviewCount\":5', '\"reviewCount\":6') " +
 			"WHERE slug = 'b'"}, nil,
 			brief{verify.Summarized, 0, "b"}},
 		{"summary removed", []string{"DELETE FROM summaries WHERE slug = 'b'"}, nil, brief{verify.Summarized, 0, "b"}},
 		{"summary of nothing", []string{"INSERT INTO summaries VALUES ('d', 99, 1, '{}', '', '', '')"}, nil,
 			brief{verify.Summarized, 0, "d"}},
+	})
+}
 
+func TestChangedLogIsReported(t *testing.T) {
+	log := brief{verify.Checkpointed, 0, ""}
+	reported(t, []tampering{
 		{"signature of the newest checkpoint",
 			[]string{"UPDATE log_checkpoints SET note = replace(note, 'api.', 'apj.') WHERE size = 15"}, nil, log},
 		{"signature of an older checkpoint",
@@ -262,39 +309,14 @@ func TestEveryTamperingIsReported(t *testing.T) {
 		{"tile cut", []string{"UPDATE log_tiles SET hashes = substr(hashes, 33)"}, nil, log},
 		{"tile removed", []string{"DELETE FROM log_tiles"}, nil, log},
 		{"tile changed", nil, func(t *testing.T, s testStore) { s.replaceTile(t, 8) }, log},
-		{"event and tile changed together", nil, func(t *testing.T,
-			s testStore) {
+		{"event and tile changed together", nil, func(t *testing.T, s testStore) {
 			s.rewrite(t, 8)
 			s.replaceTile(t, 8)
 		}, brief{verify.Event, 7, ""}},
 		{"event changed and tile removed", []string{"DELETE FROM log_tiles"},
 			func(t *testing.T, s testStore) { s.rewrite(t, 3) }, brief{verify.Event, 1, ""}},
 		{"event removed with the tile", append(remove("8"), "DELETE FROM log_tiles"), nil, brief{verify.Missing, 8, ""}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			onBoth(t, func(t *testing.T, s testStore) {
-				fill(t, s, 6, 15)
-				before := s.verify(t)
-				require.True(t, before.Fits, "%+v", before.Findings)
-				require.Equal(t, verify.Report{Fits: true, Events: 15, Listings: 3, Checkpoints: 2, Logged: 15,
-					Findings: []verify.Finding{}}, before)
-				s.asSuperuser(t, c.statements...)
-				if c.further != nil {
-					c.further(t, s)
-				}
-				after := s.verify(t)
-				require.False(t, after.Fits)
-				f := after.Findings[0]
-				require.Equal(t, c.want, brief{f.Kind, f.Sequence, f.Slug}, "%+v", after.Findings)
-				var text strings.Builder
-				require.NoError(t, after.Print(&text))
-				require.Contains(t, text.String(), f.Message)
-				if f.Kind == verify.Event && f.Sequence > 0 && f.ID != "" {
-					require.Equal(t, s.record(t, f.Sequence).ID, f.ID)
-				}
-			})
-		})
-	}
+	})
 }
 
 // Of events that no checkpoint covers yet, only a contradiction or a gap is noticed. Sign rejects

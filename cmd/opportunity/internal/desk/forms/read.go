@@ -135,7 +135,7 @@ func (f Review) completed(fact Field) url.Values {
 // sources, or any source, to still say so. A changed fact can cite only pages that were opened.
 func (f Review) unsupported(facts api.Facts) (problems []pages.FormError) {
 	opened, values := f.opened(), Values(facts)
-	confirmed := slices.ContainsFunc(opened, func(u string) bool { return f.Mark(u) == StillSo })
+	confirmed := slices.ContainsFunc(opened, func(u string) bool { return f.SourceState(u) == StillSo })
 	for _, name := range api.FactNames {
 		decision := f.Decision(name)
 		if decision == "" || string(values[name]) == string(unknown[name]) || f.outcome() == api.OutcomeClosed &&
@@ -150,11 +150,11 @@ func (f Review) unsupported(facts api.Facts) (problems []pages.FormError) {
 			problems = append(problems, ofFact(name, "open a source that says so"))
 		}
 		for _, u := range cites {
-			switch mark := f.Mark(u); {
-			case mark == StillSo || decision != Keep && mark == Otherwise:
+			switch state := f.SourceState(u); {
+			case state == StillSo || decision != Keep && state == Otherwise:
 			case decision == Keep:
 				problems = append(problems, ofFact(name,
-					"cites "+f.nameOf(u)+"; open it and mark that it still says so, change the fact, or set it to unknown"))
+					"cites "+f.nameOf(u)+"; open it and choose \"Still says so\", change the fact, or set it to unknown"))
 			default:
 				problems = append(problems, ofFact(name, "cites "+f.nameOf(u)+", which you did not open"))
 			}
@@ -194,7 +194,7 @@ func (f Review) misquoted(facts api.Facts) (problems []pages.FormError) {
 		}
 		for _, q := range added {
 			if f.unusable(q.SourceURL) {
-				add("the quote is from %s, which is marked as gone or not opened", f.nameOf(q.SourceURL))
+				add("the quote is from %s, which is gone or was not opened", f.nameOf(q.SourceURL))
 			}
 		}
 		quotes := f.quotesOf(name, facts)
@@ -202,8 +202,8 @@ func (f Review) misquoted(facts api.Facts) (problems []pages.FormError) {
 			add("%d quotes, and a fact has at most %d; leave out %d", n, api.MaxQuotesPerFact, n-api.MaxQuotesPerFact)
 		}
 		for _, q := range quotes {
-			if f.Mark(q.SourceURL) == "" && f.outcome() != api.OutcomeClosed {
-				add("keeps the quote %q from %s, which you did not open; open it and mark it, or leave the quote out",
+			if f.SourceState(q.SourceURL) == "" && f.outcome() != api.OutcomeClosed {
+				add("keeps the quote %q from %s, which you did not open; open it and choose its state, or leave the quote out",
 					q.Exact, f.nameOf(q.SourceURL))
 			}
 		}
@@ -227,7 +227,7 @@ func (f Review) evidence(facts *api.Facts) *api.GivenEvidence {
 		}
 	}
 	for _, u := range f.Sources() {
-		switch f.Mark(u) {
+		switch f.SourceState(u) {
 		case Gone:
 			e.Gone = append(e.Gone, u)
 		case CannotOpen:

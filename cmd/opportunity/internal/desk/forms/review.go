@@ -30,7 +30,7 @@ const (
 	Unknown = "unknown"
 )
 
-// Marks of a source. One without a mark was not opened, unless the curator used a quote from it.
+// States of a source. One without a state was not opened, unless the curator used a quote from it.
 const (
 	StillSo    = "still"     // still says so
 	Otherwise  = "otherwise" // says otherwise
@@ -38,8 +38,8 @@ const (
 	CannotOpen = "cannot"
 )
 
-// Names of fields, besides those of the facts, the listing ("listing." and a path) and the marks
-// ("mark." and the index of a source).
+// Names of fields, besides those of the facts, the listing ("listing." and a path) and the states
+// ("state." and the index of a source).
 const (
 	fieldShown   = "shown" // checkedAt of the review
 	fieldSeen    = "seen"  // newest event on the sheet
@@ -90,7 +90,7 @@ func (f *Review) adopt() {
 		case !api.ValidURL(u):
 			invalid = append(invalid, u)
 		case !slices.Contains(f.Sources(), u):
-			f.Values.Set(markOf(len(f.Sources())), StillSo)
+			f.Values.Set(stateOf(len(f.Sources())), StillSo)
 			f.add(u)
 		}
 	}
@@ -191,16 +191,16 @@ func (f Review) carried(name string) string {
 }
 
 func (f Review) unusable(source string) bool {
-	return f.Mark(source) == Gone || f.Mark(source) == CannotOpen
+	return f.SourceState(source) == Gone || f.SourceState(source) == CannotOpen
 }
 
-func markOf(index int) string { return fmt.Sprintf("mark.%d", index) }
+func stateOf(index int) string { return fmt.Sprintf("state.%d", index) }
 
-// Mark returns the mark of a source, empty if it was not opened. A page from which the curator
-// takes a quote says so.
-func (f Review) Mark(source string) string {
-	if i := slices.Index(f.Sources(), source); i >= 0 && f.Values.Get(markOf(i)) != "" {
-		return f.Values.Get(markOf(i))
+// SourceState returns the state of a source, empty if it was not opened. A page from which the
+// curator takes a quote says so.
+func (f Review) SourceState(source string) string {
+	if i := slices.Index(f.Sources(), source); i >= 0 && f.Values.Get(stateOf(i)) != "" {
+		return f.Values.Get(stateOf(i))
 	}
 	if slices.ContainsFunc(f.Added(), func(q api.Quote) bool { return q.SourceURL == source }) {
 		return StillSo
@@ -211,7 +211,7 @@ func (f Review) Mark(source string) string {
 // opened returns the sources whose content the curator saw.
 func (f Review) opened() []string {
 	return slices.DeleteFunc(append([]string{}, f.Sources()...), func(u string) bool {
-		return f.Mark(u) != StillSo && f.Mark(u) != Otherwise
+		return f.SourceState(u) != StillSo && f.SourceState(u) != Otherwise
 	})
 }
 

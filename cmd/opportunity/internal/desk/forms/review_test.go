@@ -56,7 +56,7 @@ func submit(t *testing.T, s api.ReviewSheet, input url.Values) forms.Review {
 
 // unchanged is the input of a review in which nothing changed.
 func unchanged() url.Values {
-	return url.Values{"mark.0": {"still"}, "mark.1": {"still"}, "mark.2": {"still"}, "rest": {"keep"},
+	return url.Values{"state.0": {"still"}, "state.1": {"still"}, "state.2": {"still"}, "rest": {"keep"},
 		"outcome": {"verified"}}
 }
 
@@ -114,9 +114,9 @@ func TestInputOfAReview(t *testing.T) {
 		pay    = "fact.pay=change&pay."
 		ca     = "fact.countryEligibility=change&countryEligibility.0."
 		rest   = "rest=&fact.pay=keep&fact.languages=keep&fact.countryEligibility=keep"
-		none   = "fact.pay=unknown&fact.countryEligibility=unknown&mark.0=gone&mark.1=&mark.2="
+		none   = "fact.pay=unknown&fact.countryEligibility=unknown&state.0=gone&state.1=&state.2="
 		unsaid = "no source still says so; change it or set it to unknown"
-		cited  = "Pay: cites source 3; open it and mark that it still says so, change the fact, or set it to unknown"
+		cited  = `Pay: cites source 3; open it and choose "Still says so", change the fact, or set it to unknown`
 		remote = "Remote: keep it, change it, or set it to unknown"
 		choose = `Remote: choose the source of the quote "x"`
 		us     = "https://maple.example/us"
@@ -124,33 +124,33 @@ func TestInputOfAReview(t *testing.T) {
 	)
 	for query, want := range map[string]string{
 		"": "", "outcome=": "Choose an outcome", rest: remote, rest + "&outcome=needs-review": remote,
-		"mark.2=": cited, "mark.2=otherwise": cited, "mark.2=gone": cited, "mark.2=cannot": cited,
-		none:                               "Remote: " + unsaid + "\nLanguages: " + unsaid, // without sources of their own
-		pay + "minimum=45.000":             `Pay, From: "45.000" can be 45 or 45000: write 45 or 45000`,
-		pay + "maximum=9007199254740993":   `Pay, To: "9007199254740993" has more than 15 digits and would be rounded`,
-		pay + "maximum=1":                  "Pay, To: 1 must not be below the minimum, 17.5",
-		pay + "sourceUrl=":                 "Pay: choose the source",
-		"fact.pay=change&mark.2=":          "Pay: cites source 3, which you did not open",
-		"fact.pay=change&mark.2=otherwise": "",
-		`fact.remote="open"`:               "Remote: choose one of the values",
-		"fact.applicationStatus=change":    "Application status: choose one of the values",
-		"fact.requirements=change":         "Requirements: enter a value, or choose that you cannot tell",
-		"more=maple.example":               `"maple.example" is not an http or https URL`,
-		ca + "status=x":                    `Country 1, Residents are: must be one of eligible, ineligible, unknown; "x" is not one`,
+		"state.2=": cited, "state.2=otherwise": cited, "state.2=gone": cited, "state.2=cannot": cited,
+		none:                                "Remote: " + unsaid + "\nLanguages: " + unsaid, // without sources of their own
+		pay + "minimum=45.000":              `Pay, From: "45.000" can be 45 or 45000: write 45 or 45000`,
+		pay + "maximum=9007199254740993":    `Pay, To: "9007199254740993" has more than 15 digits and would be rounded`,
+		pay + "maximum=1":                   "Pay, To: 1 must not be below the minimum, 17.5",
+		pay + "sourceUrl=":                  "Pay: choose the source",
+		"fact.pay=change&state.2=":          "Pay: cites source 3, which you did not open",
+		"fact.pay=change&state.2=otherwise": "",
+		`fact.remote="open"`:                "Remote: choose one of the values",
+		"fact.applicationStatus=change":     "Application status: choose one of the values",
+		"fact.requirements=change":          "Requirements: enter a value, or choose that you cannot tell",
+		"more=maple.example":                `"maple.example" is not an http or https URL`,
+		ca + "status=x":                     `Country 1, Residents are: must be one of eligible, ineligible, unknown; "x" is not one`,
 		ca + "includedRegions=Ontaro": "Country 1, Only in 1: must be a Canadian province or territory, such as CA-ON or ON; " +
 			`"Ontaro" is not one`,
 		"fact.riskIndicators=change&riskIndicators.0.code=fees": "Risk indicators: choose the source",
 		"quote.remote=x": choose, "quote.remote=x&quotefrom.remote=javascript:alert(1)": choose,
 		"quote.flexibleSchedule=x&quotefrom.flexibleSchedule=" + site: "Flexible schedule: there is a quote but no value; " +
 			"choose the value, or remove the quote",
-		"fact.pay=unknown&mark.2=gone&quote.remote=x&quotefrom.remote=" + rates: "Remote: the quote is from source 3, " +
-			"which is marked as gone or not opened",
+		"fact.pay=unknown&state.2=gone&quote.remote=x&quotefrom.remote=" + rates: "Remote: the quote is from source 3, " +
+			"which is gone or was not opened",
 		"quotefrom.remote=" + site + "&quote.remote=" + strings.Repeat("é", 501): "Remote: a quote has 501 characters, " +
 			"at most 500 are allowed; shorten it",
 		"note= as before ": "", "fact.remote=false": "Remote: Yes → No", pay + "minimum=17.5": "",
 		"fact.applicationStatus=" + url.QueryEscape(`"waitlist"`): "Application status: unknown → Waitlist",
 		"fact.applicationUrl=change&applicationUrl= " + site:      "Application URL: unknown → " + site,
-		pay + "maximum=22,5&mark.2=otherwise":                     "Pay: 17.5 to 20 CAD per hour → 17.5 to 22.5 CAD per hour",
+		pay + "maximum=22,5&state.2=otherwise":                    "Pay: 17.5 to 20 CAD per hour → 17.5 to 22.5 CAD per hour",
 		pay + "minimum=45,000&pay.maximum=50 000&pay.unit=year":   "Pay: 17.5 to 20 CAD per hour → 45000 to 50000 CAD per year",
 		"fact.requirements=change&requirements=A phone%0D%0A%0D%0A A bicycle ": "Requirements: unknown → " +
 			"A phone; A bicycle",
@@ -202,7 +202,7 @@ func TestSecondOpinionIsAboutTheDrawnFacts(t *testing.T) {
 	s.OpinionFacts = []string{"remote"}
 	f := forms.NewReview(s, "event-0")
 	f.Values.Set("outcome", "verified")
-	f.Values.Set("mark.0", "still")
+	f.Values.Set("state.0", "still")
 	f.Values.Set("fact.remote", "false")
 	f.Values.Set("listing.startingCost", "5 CAD")
 	r, problems := f.Read()
@@ -240,7 +240,7 @@ func TestSummaryHasTheOldAndNewValueOfEachChangedFact(t *testing.T) {
 // A review that ends in closed says so in its facts and keeps the others, except those that cite
 // pages that are gone.
 func TestClosedReviewClosesApplications(t *testing.T) {
-	closed := url.Values{"outcome": {"closed"}, "mark.2": {"gone"}, "note": {"The site says goodbye."}}
+	closed := url.Values{"outcome": {"closed"}, "state.2": {"gone"}, "note": {"The site says goodbye."}}
 	form := submit(t, sheet(), closed)
 	require.Equal(t, "Closed, and the application status becomes closed: 3 facts kept, 2 changed, 6 unknown, 0 quotes.\n"+
 		"Pay: 17.5 to 20 CAD per hour → unknown\nApplication status: unknown → Closed", form.Summary())
@@ -250,7 +250,7 @@ func TestClosedReviewClosesApplications(t *testing.T) {
 	require.Equal(t, want, r.Facts.Facts)
 	require.NotNil(t, r.SourceURLs)
 	for _, decision := range []string{"keep", `"open"`, "unknown"} { // the outcome decides
-		r = review(t, given(t, sheet(), "rest=&outcome=closed&mark.0=otherwise&mark.2=gone&fact.remote=false&"+
+		r = review(t, given(t, sheet(), "rest=&outcome=closed&state.0=otherwise&state.2=gone&fact.remote=false&"+
 			"fact.applicationStatus="+decision))
 		require.Equal(t, api.ApplicationClosed, r.Facts.ApplicationStatus)
 		require.False(t, *r.Facts.Remote)
@@ -379,8 +379,8 @@ func TestQuotesOfAReview(t *testing.T) {
 		"fact.remote=false" + paste + " new ": {"remote": "new"},
 		paste + "live in Canada" + paste + "about remote" + paste + "not in Quebec" + paste + "live in Canada": {
 			"remote": "about remote; live in Canada; not in Quebec"},
-		"mark.0=cannot":                        {"remote": "", "languages": ""}, // the page cannot be opened
-		"mark.0=&kept.remote=&kept.languages=": {"remote": "", "languages": ""},
+		"state.0=cannot":                        {"remote": "", "languages": ""}, // the page cannot be opened
+		"state.0=&kept.remote=&kept.languages=": {"remote": "", "languages": ""},
 	} {
 		want, got := maps.Clone(all), map[string]string{}
 		maps.Copy(want, change)
@@ -390,16 +390,16 @@ func TestQuotesOfAReview(t *testing.T) {
 		}
 		require.Equal(t, want, got, query)
 	}
-	require.Contains(t, messages(t, given(t, quoted(), "mark.0=")), `Remote: keeps the quote "about remote" from source 1, `+
-		"which you did not open; open it and mark it, or leave the quote out")
+	require.Contains(t, messages(t, given(t, quoted(), "state.0=")), `Remote: keeps the quote "about remote" from source 1, `+
+		"which you did not open; open it and choose its state, or leave the quote out")
 	eleven := paste + strings.Join(strings.Fields("a b c d e f g h i j"), paste) // with the stored one
 	require.Equal(t, []string{"Remote: 11 quotes, and a fact has at most 10; leave out 1"},
 		messages(t, given(t, quoted(), eleven)))
-	e := review(t, given(t, quoted(), "mark.1=cannot&mark.2=gone&fact.pay=unknown&fact.countryEligibility=unknown")).Evidence
+	e := review(t, given(t, quoted(), "state.1=cannot&state.2=gone&fact.pay=unknown&fact.countryEligibility=unknown")).Evidence
 	require.Equal(t, [][]string{{rates}, {where}}, [][]string{e.Gone, e.Unopened})
 }
 
-// A suggestion or a pasted quote marks its page and makes it a source of the record; a value
+// A suggestion or a pasted quote confirms its page and makes it a source of the record; a value
 // without a source cites it.
 func TestPagesOfAddedQuotesBecomeSources(t *testing.T) {
 	const apply, faq = "https://maple.example/apply", "https://maple.example/faq"
@@ -426,9 +426,9 @@ func TestPagesOfAddedQuotesBecomeSources(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, f.Sources(), again.Sources())
 	again.Values.Del("use.pay")
-	require.Equal(t, forms.StillSo, again.Mark(apply), "it has another quote")
+	require.Equal(t, forms.StillSo, again.SourceState(apply), "it has another quote")
 	again.Values["quotefrom.pay"][2] = faq
-	require.Empty(t, again.Mark(apply), "no quote is from it any more")
+	require.Empty(t, again.SourceState(apply), "no quote is from it any more")
 }
 
 func TestMovedQuoteIsKeptInItsNewSurroundings(t *testing.T) {
@@ -436,7 +436,7 @@ func TestMovedQuoteIsKeptInItsNewSurroundings(t *testing.T) {
 	moved := s.Readings[2].Quote
 	moved.Prefix = "now "
 	s.Readings[2].Finding, s.Readings[2].Moved = api.QuoteMoved, &moved
-	require.Empty(t, forms.NewReview(s, "").Mark(rates), "the curator confirms it")
+	require.Empty(t, forms.NewReview(s, "").SourceState(rates), "the curator confirms it")
 	require.Contains(t, review(t, given(t, s, "")).Evidence.Quotes,
 		api.Quote{Fact: "pay", SourceURL: rates, Exact: "about pay", Prefix: "now "})
 }
@@ -457,7 +457,7 @@ func TestMissingQuoteIsAProblemOnce(t *testing.T) {
 	require.Equal(t, 1, problems(api.QuoteMissing), "other words")
 }
 
-func TestMachineMarksWhatItFoundAgain(t *testing.T) {
+func TestFormKeepsWhatTheMachineFoundAgain(t *testing.T) {
 	f := forms.NewReview(quoted(), "")
 	require.Equal(t, "Verified: 4 facts kept, 7 unknown, 4 quotes.", f.Summary())
 	_, problems := f.Read()
@@ -480,9 +480,9 @@ func TestMachineMarksWhatItFoundAgain(t *testing.T) {
 		s := quoted()
 		s.Readings[2].Finding = finding // of pay
 		f = forms.NewReview(s, "")
-		require.Empty(t, f.Values.Get("outcome")+f.Values.Get("fact.pay")+f.Mark(rates), finding)
+		require.Empty(t, f.Values.Get("outcome")+f.Values.Get("fact.pay")+f.SourceState(rates), finding)
 		require.Equal(t, finding == api.QuoteMissing, len(f.Values["kept.pay"]) == 0, finding)
-		require.Equal(t, "keep still", f.Values.Get("fact.remote")+" "+f.Mark(site), finding)
+		require.Equal(t, "keep still", f.Values.Get("fact.remote")+" "+f.SourceState(site), finding)
 	}
 	s := quoted()
 	s.ReviewedFacts.Pay.SourceURL = "https://other.example/" // no quote is from the page that the fact cites
@@ -491,7 +491,7 @@ func TestMachineMarksWhatItFoundAgain(t *testing.T) {
 
 // Whatever arrives, the form can be shown again, and a review that it yields has all facts.
 func FuzzForm(f *testing.F) {
-	f.Add("base=%7B%7D&fact.remote=true&rest=keep&outcome=verified&source=https%3A%2F%2Fa.example%2F&mark.0=still")
+	f.Add("base=%7B%7D&fact.remote=true&rest=keep&outcome=verified&source=https%3A%2F%2Fa.example%2F&state.0=still")
 	f.Add("base=%7B%7D&countryEligibility.0.country=CA&fact.countryEligibility=change&more=x&outcome=closed")
 	f.Fuzz(func(t *testing.T, query string) {
 		values, err := url.ParseQuery(query)

@@ -13,7 +13,7 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// NewReview returns the form of a sheet, with the marks and decisions that the machine's readings
+// NewReview returns the form of a sheet, with the states and decisions that the machine's readings
 // of its quotes allow. opinion is the id of the review that a second opinion is about, or empty.
 func NewReview(sheet api.ReviewSheet, opinion string) Review {
 	f := Review{Values: url.Values{fieldOpinion: {opinion}, fieldOnly: sheet.OpinionFacts}}
@@ -22,7 +22,7 @@ func NewReview(sheet api.ReviewSheet, opinion string) Review {
 		f.fill(fact)
 	}
 	if opinion == "" {
-		f.premark(sheet)
+		f.prefill(sheet)
 	}
 	return f
 }
@@ -91,10 +91,10 @@ func (f Review) fill(fact Field) {
 	}
 }
 
-// premark marks the sources and keeps the facts whose every quote the machine found again. If that
-// is the whole record and nothing puts it in doubt, the outcome is verified. A quote that is
-// missing is not kept. The curator looks at the marks and submits.
-func (f *Review) premark(sheet api.ReviewSheet) {
+// prefill sets the states of the sources, and keeps the facts, whose every quote the machine found
+// again. If that is the whole record and nothing puts it in doubt, the outcome is verified. A quote
+// that is missing is not kept. The curator checks both and submits.
+func (f *Review) prefill(sheet api.ReviewSheet) {
 	said := Confirmed(sheet)
 	for _, r := range sheet.Readings {
 		if kept := KeptQuotes + r.Fact; r.Finding == api.QuoteMissing { // the fact needs another quote
@@ -103,7 +103,7 @@ func (f *Review) premark(sheet api.ReviewSheet) {
 	}
 	for i, u := range f.Sources() {
 		if said[u] {
-			f.Values.Set(markOf(i), StillSo)
+			f.Values.Set(stateOf(i), StillSo)
 		}
 	}
 	kept, complete := 0, true

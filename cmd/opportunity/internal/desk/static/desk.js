@@ -21,8 +21,8 @@ function set(choice, checked = true) {
 // Sources
 
 const sources = [...document.querySelectorAll(".source")];
-const marked = source => source.querySelector(".marks input:checked") !== null;
-let current = Math.max(0, sources.findIndex(source => !marked(source)));
+const checked = source => source.querySelector(".states input:checked") !== null;
+let current = Math.max(0, sources.findIndex(source => !checked(source)));
 let opened; // the page that was opened last
 
 function select(index) {
@@ -33,11 +33,11 @@ function select(index) {
   sources[current].scrollIntoView({ block: "nearest" });
 }
 
-function mark(key) {
-  const choice = sources[current]?.querySelector(`.marks input[data-key="${key}"]`);
+function check(key) {
+  const choice = sources[current]?.querySelector(`.states input[data-key="${key}"]`);
   if (!choice) return;
   set(choice);
-  const next = sources.findIndex((source, i) => i > current && !marked(source));
+  const next = sources.findIndex((source, i) => i > current && !checked(source));
   if (next > 0) select(next);
 }
 
@@ -107,7 +107,7 @@ function act(key) {
   switch (key) {
     case "o": return (fact?.querySelector("[data-quote]") ?? sources[current]?.querySelector(".open"))?.click(); // an ordinary link, with noopener and noreferrer
     case "w": case "a": return form.querySelector(`[data-page="${key}"]`)?.click();
-    case "1": case "2": case "3": case "4": return fact ? undefined : mark(key); // only outside of the facts
+    case "1": case "2": case "3": case "4": return fact ? undefined : check(key); // only outside of the facts
     case "j": return select(current + 1);
     case "k": return select(current - 1);
     case "m": return document.getElementById("note").focus();

@@ -107,8 +107,8 @@ CREATE TABLE listing_index (
 );
 CREATE INDEX listing_index_due ON listing_index (visibility, due_at, listing_id);
 CREATE INDEX listing_index_checked ON listing_index (visibility, last_checked_at);
-CREATE INDEX listing_index_host ON listing_index (host);
-CREATE INDEX listing_index_name ON listing_index (name_key);
+CREATE INDEX listing_index_host ON listing_index (host, listing_id);
+CREATE INDEX listing_index_name ON listing_index (name_key, listing_id);
 
 -- Advisory: a review is protected by its precondition.
 CREATE TABLE leases (

@@ -113,10 +113,10 @@ CREATE TABLE page_texts (
 );
 ALTER TABLE page_texts ALTER COLUMN content SET STORAGE EXTERNAL; -- it is compressed
 
--- The listings whose latest quotes are all present, or some missing. An append of a review deletes its mark.
-CREATE TABLE quote_marks (
+-- The listings whose latest quotes are all present, or some missing. An append of a review deletes its row.
+CREATE TABLE listing_findings (
     slug text PRIMARY KEY,
-    mark text NOT NULL CHECK (mark IN ('present', 'missing'))
+    finding text NOT NULL CHECK (finding IN ('present', 'missing'))
 );
 
 -- The tree over all events, as tiles of C2SP tlog-tiles: up to 256 hashes of 32 bytes. The last tile of each level grows.

@@ -117,10 +117,10 @@ CREATE TABLE page_texts (
     read_at INTEGER NOT NULL     -- when a page last had it
 ) STRICT;
 
--- The listings whose latest quotes are all present, or some missing. An append of a review deletes its mark.
-CREATE TABLE quote_marks (
+-- The listings whose latest quotes are all present, or some missing. An append of a review deletes its row.
+CREATE TABLE listing_findings (
     slug TEXT PRIMARY KEY,
-    mark TEXT NOT NULL CHECK (mark IN ('present', 'missing'))
+    finding TEXT NOT NULL CHECK (finding IN ('present', 'missing'))
 ) STRICT;
 
 -- The tree over all events, as tiles of C2SP tlog-tiles: up to 256 hashes of 32 bytes. The last tile of each level grows.

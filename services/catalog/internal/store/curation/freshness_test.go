@@ -1,4 +1,4 @@
-package desk_test
+package curation_test
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package desk
+package curation
 
 import (
 	"context"
@@ -173,7 +173,7 @@ type queueRow struct {
 // whenever they fall due.
 func queueRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time.Time) (rows []queueRow, err error) {
 	for rank := f.After.Rank; rank <= review.QuotesPresent && len(rows) <= f.Limit; rank++ {
-		ranked, err := ofRank(tx, rank, f.Readings)
+		ranked, err := ofRank(tx, rank, f.Findings)
 		if err != nil {
 			return nil, err
 		}
@@ -197,10 +197,10 @@ func queueRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now tim
 }
 
 // ofRank returns tx with the condition that a listing has the rank, nil if none has.
-func ofRank(tx *gorm.DB, rank review.Rank, marks api.ReadingMarks) (*gorm.DB, error) {
+func ofRank(tx *gorm.DB, rank review.Rank, findings api.ListingFindings) (*gorm.DB, error) {
 	lists := map[review.Rank][]string{
-		review.QuoteMissing: marks.Missing, review.QuotesPresent: marks.Present,
-		review.QuotesOther: slices.Concat(marks.Missing, marks.Present),
+		review.QuoteMissing: findings.Missing, review.QuotesPresent: findings.Present,
+		review.QuotesOther: slices.Concat(findings.Missing, findings.Present),
 	}
 	ids := lists[rank]
 	if len(ids) == 0 {

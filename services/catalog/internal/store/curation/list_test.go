@@ -1,4 +1,4 @@
-package desk_test
+package curation_test
 
 import (
 	"strings"
@@ -15,15 +15,15 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/catalog/internal/listing"
 	"opportunity.internal/services/catalog/internal/store"
-	"opportunity.internal/services/catalog/internal/store/desk"
+	"opportunity.internal/services/catalog/internal/store/curation"
 )
 
 // at is the time of the stores' clock.
 var at = time.Date(2026, 11, 20, 10, 0, 0, 123456000, time.UTC)
 
-// stores are the stores of listings and of the desk on one database.
+// stores are the stores of listings and of curation on one database.
 type stores struct {
-	*desk.Store
+	*curation.Store
 
 	listings *store.Store
 	db       *database.DB
@@ -35,7 +35,7 @@ func open(t testing.TB, url string) stores {
 	t.Helper()
 	db := servicetest.OpenDatabase(t, url)
 	now := func() time.Time { return at }
-	return stores{desk.New(db, now), store.New(db, now), db}
+	return stores{curation.New(db, now), store.New(db, now), db}
 }
 
 func onEachDatabase(t *testing.T, test func(t *testing.T, s stores)) {

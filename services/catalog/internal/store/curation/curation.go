@@ -1,12 +1,13 @@
-// Package desk stores the work of curators on listings, and finds the listings that need work.
+// Package curation stores the work of curators on listings, and finds the listings that need work.
 // Consumers never see any of it.
 //
 // A lease says that an operator works on a listing. It is advisory: what protects a review is its
 // precondition. A skip hides a listing from the queue for a while. Drafts and opened sources belong
-// to one operator each (desk.go). Queue, Due and Freshness read only listing_index, which package
-// store derives in each transaction that changes a listing or its summary (queue.go, freshness.go).
+// to one operator each (curation.go). Queue, Due and Freshness read only listing_index, which
+// package store derives in each transaction that changes a listing or its summary (queue.go,
+// freshness.go).
 // List and Candidates search all listings (list.go).
-package desk
+package curation
 
 import (
 	"context"
@@ -23,7 +24,7 @@ import (
 	"opportunity.internal/services/catalog/internal/store"
 )
 
-// Store is the part of the catalog's database for the desk. Methods return a *problem.Error with
+// Store is the part of the catalog's database for curation. Methods return a *problem.Error with
 // code not_found for an unknown listing, and service_unavailable if the database is unreachable.
 type Store struct {
 	db  *database.DB
