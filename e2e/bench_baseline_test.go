@@ -182,8 +182,8 @@ func serveRecords() error {
 		failed := pool.QueryRow(r.Context(), "SELECT count(*) FROM records").Scan(&total)
 		rows, _ := pool.Query(r.Context(), "SELECT body FROM records ORDER BY position LIMIT 100 OFFSET 0")
 		records, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
-		list := bytes.Join(records, []byte(","))
-		return fmt.Appendf(nil, `{"data":[%s],"total":%d}`, list, total), errors.Join(failed, err)
+		list, end := bytes.Join(records, []byte(",")), fmt.Appendf(nil, `],"total":%d}`, total)
+		return slices.Concat([]byte(`{"data":[`), list, end), errors.Join(failed, err)
 	})
 	return serveHTTP(mux)
 }
