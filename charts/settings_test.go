@@ -33,8 +33,8 @@ func settings(t *testing.T) map[string]setting {
 	return out
 }
 
-// documentedSecrets returns the keys of each service's Secret in docs/operators/kubernetes.md, with or
-// without optional ones.
+// documentedSecrets returns the keys of each service's Secret in docs/operators/kubernetes.md, with
+// or without optional ones.
 func documentedSecrets(t *testing.T, optional bool) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}

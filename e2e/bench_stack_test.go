@@ -148,9 +148,9 @@ func cpu(b *testing.B, p *process) (sum float64) {
 	return sum
 }
 
-// memory returns the resident memory of a service in MiB, without the idle heap, which Go returns to
-// the system later. It waits for two garbage collections: one that runs already keeps what was in
-// use when it began, and pools lose their buffers in the second. Polling allocates, so they come
+// memory returns the resident memory of a service in MiB, without the idle heap, which Go returns
+// to the system later. It waits for two garbage collections: one that runs already keeps what was
+// in use when it began, and pools lose their buffers in the second. Polling allocates, so they come
 // soon; Go starts one after two minutes at most.
 func (s *benchmark) memory(service string) float64 {
 	const collections = "go_gc_duration_seconds_count"

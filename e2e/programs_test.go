@@ -19,8 +19,8 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// patience bounds every wait. It does not measure speed: a test that reaches it fails. Campaigns and
-// benchmarks wait longer.
+// patience bounds every wait. It does not measure speed: a test that reaches it fails. Campaigns
+// and benchmarks wait longer.
 var patience = 2*time.Minute + time.Duration(campaign)*time.Second
 
 var built = sync.OnceValues(func() (string, error) {

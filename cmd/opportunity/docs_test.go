@@ -48,8 +48,8 @@ func TestCommandsInDocsExist(t *testing.T) {
 	require.Greater(t, checked, 50)
 }
 
-// words splits a command at spaces, up to a comment, a pipe or a redirection. Quoted text becomes one
-// word.
+// words splits a command at spaces, up to a comment, a pipe or a redirection. Quoted text becomes
+// one word.
 func words(line string) []string {
 	line = regexp.MustCompile(`"[^"]*"|'[^']*'`).ReplaceAllString(line, "text")
 	line, _, _ = strings.Cut(line, " #")

@@ -55,6 +55,15 @@ type OlderKey struct {
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
+// KeyOrder describes a key to issue.
+type KeyOrder struct {
+	Account   string `json:"account"` // empty: the key gets an account of its own
+	Tier      Tier   `json:"tier"`    // empty: the account's tier, or free for a new account
+	UseCase   string `json:"useCase"`
+	ExpiresIn string `json:"expiresIn"` // a duration such as 30d; empty: a year, the longest
+	Test      bool   `json:"test"`      // a test key, which its prefix tells from others
+}
+
 // KeyRequest is a person's request for a key.
 type KeyRequest struct {
 	ID        string     `json:"id"`

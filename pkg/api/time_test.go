@@ -54,8 +54,8 @@ var rejected = []string{
 	"2026-11-01T09:00:00Z and more", "2026-11-01\n", "２０２６-11-01",
 }
 
-// TestInstantsOfISO8601 also compares the pattern that validators of requests use with the parser. A
-// pattern cannot know the days of a month.
+// TestInstantsOfISO8601 also compares the pattern that validators of requests use with the parser.
+// A pattern cannot know the days of a month.
 func TestInstantsOfISO8601(t *testing.T) {
 	schema := description(t).Components.Parameters["checkedAfter"].Value.Schema.Value
 	pattern := regexp.MustCompile(schema.Pattern)

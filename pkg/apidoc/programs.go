@@ -104,7 +104,8 @@ func shellQuote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// literal returns the value in a language, with the name of a boolean and the quoted form of a text.
+// literal returns the value in a language, with the name of a boolean and the quoted form of a
+// text.
 func (a argument) literal(boolean, quoted string) string {
 	switch {
 	case a.Resolved.Is("boolean"):

@@ -1,9 +1,10 @@
 // Package apikey implements the format of API keys:
 //
-//	oda_live_ + 43 random base62 characters + _ + 6 base62 characters: CRC-32 of everything before the last underscore
+//	oda_live_ + 43 random base62 characters + _ + 6 base62 characters
 //
-// The random part has just over 256 bits of entropy. The checksum adds no security. It rejects
-// typing mistakes and random guesses without a lookup, and lets secret scanners recognize keys.
+// The random part has just over 256 bits of entropy. The last part is a checksum, the CRC-32 of
+// everything before the last underscore. It adds no security. It rejects typing mistakes and random
+// guesses without a lookup, and lets secret scanners recognize keys.
 //
 // A key is shown once and never stored. Keys are stored and looked up by their keyed hash; see
 // Key.Digests.

@@ -83,8 +83,8 @@ const (
 // Day returns the key of the counters of one UTC day, in the format of DayOf.
 func Day(day string) string { return Tag + ":day:" + day }
 
-// Restore returns the key of the counters of a day while a process restores them from the ledger. id
-// is of its attempt.
+// Restore returns the key of the counters of a day while a process restores them from the ledger.
+// id is of its attempt.
 func Restore(day, id string) string { return Tag + ":restore:" + day + ":" + id }
 
 // DayOf returns the UTC day of t, such as 2026-11-20.

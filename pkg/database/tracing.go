@@ -14,9 +14,9 @@ import (
 	"opportunity.internal/pkg/telemetry"
 )
 
-// tracing creates a client span for each statement of a recorded request, with its operation and its
-// table but without its text. The maintained plugins of gorm record the text, name no table, or link
-// a ClickHouse driver into every binary.
+// tracing creates a client span for each statement of a recorded request, with its operation and
+// its table but without its text. The maintained plugins of gorm record the text, name no table, or
+// link a ClickHouse driver into every binary.
 type tracing struct {
 	tracer     trace.Tracer
 	attributes []attribute.KeyValue // of every span

@@ -126,8 +126,8 @@ type FaultError struct{ Faults []string }
 
 func (e *FaultError) Error() string { return strings.Join(e.Faults, ", ") }
 
-// SettingsError means that the settings of two services contradict each other: one rejects the token
-// of the other, or they do not agree on TLS. Its text says what to compare.
+// SettingsError means that the settings of two services contradict each other: one rejects the
+// token of the other, or they do not agree on TLS. Its text says what to compare.
 type SettingsError struct {
 	Token bool // it is about the token, not about TLS
 	text  string

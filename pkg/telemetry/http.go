@@ -72,8 +72,8 @@ func (t *Telemetry) Handler(h http.Handler) http.Handler { return t.handler(h, f
 
 // InternalHandler is like Handler for a service behind the gateway, which logs each request under
 // the same id. peer.Transport accepts only responses with the id of their request. There is a span
-// only if the caller has one. The log line has level DEBUG if the status is below 400, or the caller
-// disconnected, and the request took less than a second or was a long poll.
+// only if the caller has one. The log line has level DEBUG if the status is below 400, or the
+// caller disconnected, and the request took less than a second or was a long poll.
 func (t *Telemetry) InternalHandler(h http.Handler) http.Handler { return t.handler(h, true) }
 
 // statusDisconnected is recorded, as nginx does, if the caller disconnected before it had the whole

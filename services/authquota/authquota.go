@@ -2,8 +2,8 @@
 // keys for the gateways.
 //
 // A gateway looks up a key by its keyed hash and caches the resulting principal. The gateways count
-// requests in Redis. authquota copies the changed counters to its ledger every second. It raises the
-// account's epoch with every change of the account, and publishes it in Redis.
+// requests in Redis. authquota copies the changed counters to its ledger every second. It raises
+// the account's epoch with every change of the account, and publishes it in Redis.
 //
 // Behavior during outages:
 //

@@ -19,8 +19,8 @@ import (
 	"opportunity.internal/services/billing"
 )
 
-// backup returns a function that restores the database and starts the service. Until then, the clock
-// of billing is ahead.
+// backup returns a function that restores the database and starts the service. Until then, the
+// clock of billing is ahead.
 func (s *instance) backup() (restore func()) {
 	s.t.Helper()
 	s.Stop()

@@ -73,7 +73,7 @@ var (
 var (
 	GetMe             = Route[api.Operator]{http.MethodGet, "/me"}
 	ListKeys          = Route[api.KeyList]{http.MethodGet, "/keys"}
-	IssueKey          = Route[api.IssuedKey]{http.MethodPost, "/keys"} // the body is a KeyRequest
+	IssueKey          = Route[api.IssuedKey]{http.MethodPost, "/keys"} // the body is an api.KeyOrder
 	ImportKeys        = Route[api.ImportReport]{http.MethodPost, "/keys/import"}
 	RevokeKey         = Route[any]{http.MethodPost, "/keys/{id}/revoke"}
 	ListKeyRequests   = Route[api.KeyRequestList]{http.MethodGet, "/keys/requests"}
@@ -157,15 +157,6 @@ type Input struct {
 	Query   url.Values
 	Body    any    // a file, or a value that is encoded as JSON; nil for none
 	Version string // of the listing that is edited
-}
-
-// KeyRequest describes a key to issue. Without Account, the key gets a new account.
-type KeyRequest struct {
-	Tier      api.Tier `json:"tier,omitempty"` // empty with Account: the account's tier applies
-	UseCase   string   `json:"useCase"`
-	Account   string   `json:"account,omitempty"`
-	ExpiresIn string   `json:"expiresIn,omitempty"` // Go duration; empty: the maximum lifetime
-	Test      bool     `json:"test"`                // prefix oda_test_
 }
 
 // Query returns parameters from alternating names and values. It leaves out empty values.

@@ -183,7 +183,7 @@ func (c Client) DemoKeys(ctx context.Context, useCase string, keys map[api.Tier]
 		if keys[t.Tier] != "" {
 			continue
 		}
-		key, _, err := IssueKey.Call(ctx, c, Input{Body: KeyRequest{Tier: t.Tier, UseCase: useCase, Test: true}})
+		key, _, err := IssueKey.Call(ctx, c, Input{Body: api.KeyOrder{Tier: t.Tier, UseCase: useCase, Test: true}})
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,6 @@
-// Package flags adds the kinds of flags that several verbs share: Duration, Number and Choice. Their
-// errors say what to write instead; the root command puts the flag's name in front. A UsageError is
-// a mistake on the command line that only the work of a command can find.
+// Package flags adds the kinds of flags that several verbs share: Duration, Number and Choice.
+// Their errors say what to write instead; the root command puts the flag's name in front. A
+// UsageError is a mistake on the command line that only the work of a command can find.
 package flags
 
 import (
@@ -64,7 +64,8 @@ func Number(f *pflag.FlagSet, p *int, name string, start int, usage string) {
 	}, nil}, name, usage)
 }
 
-// Choice adds a flag that takes one of the options, which the shell completes. start is the default.
+// Choice adds a flag that takes one of the options, which the shell completes. start is the
+// default.
 func Choice[T ~string](f *pflag.FlagSet, p *T, name string, start T, usage string, options ...T) {
 	*p = start
 	var names []string

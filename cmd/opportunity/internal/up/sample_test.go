@@ -19,8 +19,8 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// running starts `up` in this process, in the folder of the test, and returns its address and the demo
-// keys.
+// running starts `up` in this process, in the folder of the test, and returns its address and the
+// demo keys.
 func running(t *testing.T) (base string, keys map[api.Tier]string) {
 	t.Helper()
 	t.Chdir(t.TempDir())

@@ -35,7 +35,7 @@ func (v *verbs) makeCalls(ctx context.Context, public string) (err error) {
 	if err != nil {
 		return fmt.Errorf("looking for the account of earlier runs: %w", err)
 	}
-	key, _, err := adminapi.IssueKey.Call(ctx, c, adminapi.Input{Body: adminapi.KeyRequest{
+	key, _, err := adminapi.IssueKey.Call(ctx, c, adminapi.Input{Body: api.KeyOrder{
 		Account: account, Tier: trialTier, UseCase: trialUseCase, ExpiresIn: trialKeyLife.String(),
 	}})
 	if err != nil {

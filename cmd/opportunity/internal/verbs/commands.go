@@ -4,7 +4,8 @@
 // response, act, for a response without a body, or report, for a change that applies to all lines
 // or none. asksFirst and needsReason add a confirmation and a reason.
 //
-// With --output json, commands print the response as the service sent it; otherwise text for people.
+// With --output json, commands print the response as the service sent it; otherwise text for
+// people.
 package verbs
 
 import (

@@ -30,8 +30,8 @@ func (v *verbs) completeIDs(group *cobra.Command) {
 	}
 }
 
-// candidates lists the ids that a command can take, of keys only active ones. The shell shows nothing
-// if they cannot be listed.
+// candidates lists the ids that a command can take, of keys only active ones. The shell shows
+// nothing if they cannot be listed.
 func (v *verbs) candidates(ctx context.Context, group, command string) (ids []string) {
 	c, err := v.client()
 	if err != nil {

@@ -60,7 +60,7 @@ confirmation; --yes skips that.`,
 }
 
 func (v *verbs) issue() *cobra.Command {
-	var want adminapi.KeyRequest
+	var want api.KeyOrder
 	var life time.Duration
 	c := &cobra.Command{
 		Use:   "issue --use-case TEXT --tier TIER | --account ID",

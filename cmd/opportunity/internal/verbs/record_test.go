@@ -19,8 +19,8 @@ import (
 // sheetTime is the time of the review sheet.
 var sheetTime = time.Date(2026, 11, 20, 9, 0, 0, 123456000, time.UTC)
 
-// recording returns "reviews record a" for an admin listener with that listing, and the reviews that
-// it was sent.
+// recording returns "reviews record a" for an admin listener with that listing, and the reviews
+// that it was sent.
 func recording(t *testing.T) (record func(args ...string) (printed string, err error), sent chan string) {
 	t.Helper()
 	yes := true

@@ -21,8 +21,8 @@ import (
 	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
 
-// A stolen session lacks a recent proof. Each of these leads to a proof first, and then to the page,
-// or to the page with the form.
+// A stolen session lacks a recent proof. Each of these leads to a proof first, and then to the
+// page, or to the page with the form.
 func TestSensitivePagesNeedRecentProof(t *testing.T) {
 	f, b := member(t)
 	key := f.Issue(b.Account)

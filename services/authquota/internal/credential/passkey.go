@@ -26,8 +26,8 @@ type Passkey struct {
 	Count      uint32 // signature counter; 0 if the authenticator has none
 }
 
-// MaxPasskeys is the maximum number of passkeys of an account, and MaxPasskeyName the maximum length
-// of a name in characters.
+// MaxPasskeys is the maximum number of passkeys of an account, and MaxPasskeyName the maximum
+// length of a name in characters.
 const (
 	MaxPasskeys    = 10
 	MaxPasskeyName = 60

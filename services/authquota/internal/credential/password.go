@@ -1,8 +1,8 @@
 // Package credential has the rules of what people sign in with. Package people stores them.
 //
 // A password must not be easy to guess (CheckPassword), and its argon2id hash is verified in the
-// same time for an account that does not exist. An authenticator has a seed (NewSeed, SeedQR), and a
-// code belongs to a step of 30 seconds (CodeStep), which can be used once. A PasskeySite adds a
+// same time for an account that does not exist. An authenticator has a seed (NewSeed, SeedQR), and
+// a code belongs to a step of 30 seconds (CodeStep), which can be used once. A PasskeySite adds a
 // Passkey of a PasskeyOwner and verifies its proofs. Wrong input is a Rejection or
 // ErrPasskeyRejected, and no error or log quotes a secret.
 package credential

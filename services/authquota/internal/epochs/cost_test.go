@@ -71,7 +71,7 @@ func TestCosts(t *testing.T) {
 		e, used := newEpochs(t, db)
 		require.NoError(t, e.Poll(t.Context()))
 		store, digest := keys.NewStore(db.DB), strings.Repeat("a", 64)
-		issued, err := store.Issue(t.Context(), "ann", keys.Order{Tier: api.Free, UseCase: "x"}, keys.MaxLife, keys.Record{
+		issued, err := store.Issue(t.Context(), "ann", api.KeyOrder{Tier: api.Free, UseCase: "x"}, keys.MaxLife, keys.Record{
 			Digest: digest, LastFour: "abcd",
 		})
 		require.NoError(t, err)

@@ -344,7 +344,7 @@ func (w *world) step() {
 	case x < 12:
 		w.change(id, func(db *accountdb.DB) error {
 			digest := fmt.Sprintf("%064d", len(w.keys)+1)
-			k, err := keys.NewStore(db).Issue(ctx, "ann", keys.Order{Account: id, UseCase: "x"}, keys.MaxLife, keys.Record{
+			k, err := keys.NewStore(db).Issue(ctx, "ann", api.KeyOrder{Account: id, UseCase: "x"}, keys.MaxLife, keys.Record{
 				Digest: digest, Prefix: "p", LastFour: "abcd",
 			})
 			if err == nil {

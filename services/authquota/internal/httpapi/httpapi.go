@@ -350,8 +350,8 @@ func (a API) listAudit(c call) (any, error) {
 }
 
 // issue creates a key. Only its response contains the key.
-func (a API) issue(c call, order keys.Order) (any, error) {
-	order, life, err := order.Checked()
+func (a API) issue(c call, order api.KeyOrder) (any, error) {
+	order, life, err := keys.CheckOrder(order)
 	if err != nil {
 		return nil, err
 	}

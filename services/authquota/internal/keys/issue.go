@@ -15,18 +15,9 @@ import (
 	"opportunity.internal/services/authquota/internal/keyusage"
 )
 
-// Order describes a key to issue.
-type Order struct {
-	Account   string   `json:"account"` // empty: the key gets an account of its own
-	Tier      api.Tier `json:"tier"`    // empty means the account's tier, or free for a new account
-	UseCase   string   `json:"useCase"`
-	ExpiresIn string   `json:"expiresIn"` // a duration such as 30d; empty: MaxLife
-	Test      bool     `json:"test"`      // a test key, recognizable by its prefix
-}
-
-// Checked returns the order in its canonical form and the life of the key, or an error for the
+// CheckOrder returns the order in its canonical form and the life of the key, or an error for the
 // first invalid field.
-func (o Order) Checked() (Order, time.Duration, error) {
+func CheckOrder(o api.KeyOrder) (api.KeyOrder, time.Duration, error) {
 	if o.Account != "" {
 		if err := accountdb.CheckID("account", o.Account); err != nil {
 			return o, 0, err
@@ -81,7 +72,7 @@ const MaxName = 60
 func Name(s string) (string, error) { return account.Line("name", s, MaxName) }
 
 // Issue creates a key in the account of the order, or in a new account. The order must be valid.
-func (s *Store) Issue(ctx context.Context, actor string, order Order, life time.Duration, stored Record) (Key, error) {
+func (s *Store) Issue(ctx context.Context, actor string, order api.KeyOrder, life time.Duration, stored Record) (Key, error) {
 	key, err := accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (Key, error) {
 		a, err := holder(tx, actor, order)
 		if err != nil {
@@ -120,7 +111,7 @@ func create(tx *accountdb.Tx, a account.Account, key Key, stored Record) (Key, e
 
 // holder returns the account for a new key. It is locked until tx ends, so that the number of its
 // keys does not change.
-func holder(tx *accountdb.Tx, actor string, order Order) (account.Account, error) {
+func holder(tx *accountdb.Tx, actor string, order api.KeyOrder) (account.Account, error) {
 	if order.Account == "" {
 		a, err := account.Create(tx, order.Tier)
 		if err != nil {

@@ -1,6 +1,6 @@
 // Package keys defines and stores keys and key requests.
 //
-// An operator issues a Key by an Order, or decides a person's Request, which becomes a key once it
+// An operator issues a Key by an api.KeyOrder, or decides a person's Request, which becomes a key once it
 // is collected. A person rotates a key, or connects an older one with the account that holds it. An
 // Older key was issued by another system and is imported by its hash. Gateways look up what a key
 // Resolved to, and learn which keys exist (KeyDigests). The key itself is never stored: Record is.
@@ -264,8 +264,8 @@ func (s *Store) resolve(ctx context.Context, where string, args ...any) (found R
 // clock.
 const clockTolerance = time.Minute
 
-// Principal returns the key as gateways see it at now, revoked and expired keys included. It returns
-// an error if the tier of the account is unknown.
+// Principal returns the key as gateways see it at now, revoked and expired keys included. It
+// returns an error if the tier of the account is unknown.
 //
 // A paid period that ended within clockTolerance is still the tier, and its end the next change. So
 // each gateway ends it by its own clock. There is one next change, so this holds only if no other

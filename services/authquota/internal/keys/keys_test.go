@@ -72,33 +72,33 @@ func TestPrincipalWhilePaidPeriodsEnd(t *testing.T) {
 func TestOrders(t *testing.T) {
 	own, longest := account.NewID(), strings.Repeat("é", 500)
 	for _, c := range []struct {
-		order   keys.Order
+		order   api.KeyOrder
 		useCase string
 		tier    api.Tier
 		life    time.Duration
 	}{
-		{keys.Order{UseCase: " x "}, "x", api.Free, keys.MaxLife},
-		{keys.Order{UseCase: "x", Account: own}, "x", "", keys.MaxLife}, // its tier is that of the account
-		{keys.Order{UseCase: "x", Tier: api.Commercial}, "x", api.Commercial, keys.MaxLife},
-		{keys.Order{UseCase: "x", ExpiresIn: "90m"}, "x", api.Free, 90 * time.Minute},
-		{keys.Order{UseCase: "x", ExpiresIn: "8760h"}, "x", api.Free, keys.MaxLife},
-		{keys.Order{UseCase: "x", ExpiresIn: "1d12h"}, "x", api.Free, 36 * time.Hour},
-		{keys.Order{UseCase: "x", ExpiresIn: "1us"}, "x", api.Free, time.Microsecond},
-		{keys.Order{UseCase: longest}, longest, api.Free, keys.MaxLife},
+		{api.KeyOrder{UseCase: " x "}, "x", api.Free, keys.MaxLife},
+		{api.KeyOrder{UseCase: "x", Account: own}, "x", "", keys.MaxLife}, // its tier is that of the account
+		{api.KeyOrder{UseCase: "x", Tier: api.Commercial}, "x", api.Commercial, keys.MaxLife},
+		{api.KeyOrder{UseCase: "x", ExpiresIn: "90m"}, "x", api.Free, 90 * time.Minute},
+		{api.KeyOrder{UseCase: "x", ExpiresIn: "8760h"}, "x", api.Free, keys.MaxLife},
+		{api.KeyOrder{UseCase: "x", ExpiresIn: "1d12h"}, "x", api.Free, 36 * time.Hour},
+		{api.KeyOrder{UseCase: "x", ExpiresIn: "1us"}, "x", api.Free, time.Microsecond},
+		{api.KeyOrder{UseCase: longest}, longest, api.Free, keys.MaxLife},
 	} {
-		got, life, err := c.order.Checked()
+		got, life, err := keys.CheckOrder(c.order)
 		require.NoError(t, err)
 		c.order.UseCase, c.order.Tier = c.useCase, c.tier
 		require.Equal(t, c.order, got)
 		require.Equal(t, c.life, life)
 	}
 	for _, life := range []string{"0s", "-1h", "1ns", "8760h1us", "30x"} {
-		_, _, err := keys.Order{UseCase: "x", ExpiresIn: life}.Checked()
+		_, _, err := keys.CheckOrder(api.KeyOrder{UseCase: "x", ExpiresIn: life})
 		require.ErrorContains(t, err, "at most 365d", life)
 	}
-	_, _, err := keys.Order{UseCase: "x", Tier: "gold"}.Checked()
+	_, _, err := keys.CheckOrder(api.KeyOrder{UseCase: "x", Tier: "gold"})
 	require.ErrorContains(t, err, "tier")
-	_, _, err = keys.Order{UseCase: "my key is " + apikey.Generate(apikey.Live).Reveal()}.Checked()
+	_, _, err = keys.CheckOrder(api.KeyOrder{UseCase: "my key is " + apikey.Generate(apikey.Live).Reveal()})
 	require.Equal(t, problem.InvalidParameter, problem.Of(err).Code)
 }
 
@@ -149,13 +149,13 @@ func TestNoticesAreSentOnceBeforeKeysExpire(t *testing.T) {
 	const day = 24 * time.Hour
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx, id := t.Context(), f.person("ada@example.org")
-		key, _ := f.issue(keys.Order{Account: id}, keys.MaxLife)
-		f.issue(keys.Order{Account: id}, 5*day)
-		revoked, _ := f.issue(keys.Order{Account: id}, keys.MaxLife)
+		key, _ := f.issue(api.KeyOrder{Account: id}, keys.MaxLife)
+		f.issue(api.KeyOrder{Account: id}, 5*day)
+		revoked, _ := f.issue(api.KeyOrder{Account: id}, keys.MaxLife)
 		storetest.Must(f.RevokeOwn(ctx, id, revoked.ID))(t)
-		replaced, _ := f.issue(keys.Order{Account: id}, 5*day)
+		replaced, _ := f.issue(api.KeyOrder{Account: id}, 5*day)
 		storetest.Must(f.rotate(id, replaced.ID))(t)
-		f.issue(keys.Order{}, keys.MaxLife) // an account without a person
+		f.issue(api.KeyOrder{}, keys.MaxLife) // an account without a person
 		f.db.TakeMails(t)
 		due := func(within ...string) {
 			t.Helper()
@@ -185,7 +185,7 @@ func TestSeveralProcessesSendOneNotice(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		const people = 10
 		for i := range people {
-			f.issue(keys.Order{Account: f.person(fmt.Sprintf("person%d@example.org", i))}, 800*time.Hour)
+			f.issue(api.KeyOrder{Account: f.person(fmt.Sprintf("person%d@example.org", i))}, 800*time.Hour)
 		}
 		f.db.Advance(700 * time.Hour)
 		require.Equal(t, 3, succeeded(t, storetest.Together(3, func(int) error { return f.Remind(t.Context()) }), ""))
@@ -212,9 +212,9 @@ func TestNeverMoreThanFiveActiveKeys(t *testing.T) {
 			l := limits{f, f.person(fmt.Sprintf("person%d@example.org", people))}
 			var older []string // digests of keys of accounts that were not connected, some with several keys
 			for range 2 {
-				key, digest := f.issue(keys.Order{}, 72*time.Hour)
+				key, digest := f.issue(api.KeyOrder{}, 72*time.Hour)
 				for range rapid.IntRange(0, 4).Draw(rt, "siblings") {
-					f.issue(keys.Order{Account: key.Account}, keys.MaxLife)
+					f.issue(api.KeyOrder{Account: key.Account}, keys.MaxLife)
 				}
 				older = append(older, digest)
 			}
@@ -269,7 +269,7 @@ func (l limits) act(action, key, request, presented string) (err error) {
 	case "connect":
 		_, err = l.Connect(ctx, l.id, []string{presented})
 	case "issue":
-		_, err = l.Issue(ctx, "ada", keys.Order{Account: l.id, UseCase: "x"}, keys.MaxLife, stored(int(l.n.Add(1))))
+		_, err = l.Issue(ctx, "ada", api.KeyOrder{Account: l.id, UseCase: "x"}, keys.MaxLife, stored(int(l.n.Add(1))))
 	}
 	return err
 }

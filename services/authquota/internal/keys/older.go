@@ -185,7 +185,7 @@ func (s *Store) ImportKeys(ctx context.Context, actor string, lines []Older, pep
 }
 
 func importKey(tx *accountdb.Tx, actor string, k Older, peppers [][]byte) error {
-	a, err := holder(tx, actor, Order{Tier: k.Tier})
+	a, err := holder(tx, actor, api.KeyOrder{Tier: k.Tier})
 	if err != nil {
 		return err
 	}

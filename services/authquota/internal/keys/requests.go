@@ -238,8 +238,8 @@ func (s *Store) RequestKey(ctx context.Context, id string, wanted RequestedKey, 
 	})
 }
 
-// ErrNoTestKey is returned for a request for a test key of an account that has one, or is not on the
-// base tier.
+// ErrNoTestKey is returned for a request for a test key of an account that has one, or is not on
+// the base tier.
 var ErrNoTestKey = rejection("Your account cannot get another test key: an account on the free plan has one. " +
 	"Revoke it first, or request a live key.")
 

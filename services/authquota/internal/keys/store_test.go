@@ -43,7 +43,7 @@ func stored(n int) keys.Record {
 func digest(n int) string { return fmt.Sprintf("%016x%048x", n, n) }
 
 // issue creates a key on behalf of an operator and returns it with its digest.
-func (f fixture) issue(order keys.Order, life time.Duration) (keys.Key, string) {
+func (f fixture) issue(order api.KeyOrder, life time.Duration) (keys.Key, string) {
 	f.t.Helper()
 	n := int(f.n.Add(1))
 	order.UseCase = "testing"
@@ -93,7 +93,7 @@ func TestNoKeyWithoutAuthenticator(t *testing.T) {
 		ctx, id := t.Context(), f.person("ada@example.org")
 		collected := storetest.Must(f.Collect(ctx, id, f.request(id), accepted, stored(100)))(t)
 		open := f.request(id)
-		_, other := f.issue(keys.Order{}, keys.MaxLife)
+		_, other := f.issue(api.KeyOrder{}, keys.MaxLife)
 		require.NoError(t, f.db.Exec("UPDATE people SET totp_confirmed_at = NULL").Error)
 
 		_, err := f.RequestKey(ctx, id, keys.RequestedKey{Name: "x", UseCase: "x"}, accepted, true)
@@ -142,7 +142,7 @@ func TestRequestIsCollectedOnce(t *testing.T) {
 func TestRevokingRaisesTheEpochAndNotifiesOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx, id := t.Context(), f.person("ada@example.org")
-		key, at := f.issue(keys.Order{Account: id}, keys.MaxLife)
+		key, at := f.issue(api.KeyOrder{Account: id}, keys.MaxLife)
 		f.db.TakeTouched(t)
 		revoked := storetest.Must(f.Revoke(ctx, "bob", key.ID, true))(t)
 		require.Equal(t, keys.Revoked, revoked.StatusAt(f.db.Now()))
@@ -204,8 +204,8 @@ func TestSuccessorHasAFullLifeOfItsOwn(t *testing.T) {
 	const day = 24 * time.Hour
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx, id := t.Context(), f.person("ada@example.org")
-		limited, _ := f.issue(keys.Order{Account: id}, 30*day)
-		full, _ := f.issue(keys.Order{Account: id}, keys.MaxLife)
+		limited, _ := f.issue(api.KeyOrder{Account: id}, 30*day)
+		full, _ := f.issue(api.KeyOrder{Account: id}, keys.MaxLife)
 		lives := map[string]time.Duration{limited.ID: 30 * day, full.ID: keys.MaxLife}
 		f.db.TakeTouched(t)
 		for round := range 3 { // the life stays with every successor
@@ -229,7 +229,7 @@ func TestSuccessorHasAFullLifeOfItsOwn(t *testing.T) {
 func TestSuccessorIsRotatedOnceItsPredecessorHasEnded(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx, id := t.Context(), f.person("ada@example.org")
-		first, _ := f.issue(keys.Order{Account: id}, keys.MaxLife)
+		first, _ := f.issue(api.KeyOrder{Account: id}, keys.MaxLife)
 		second := storetest.Must(f.rotate(id, first.ID))(t)
 		require.ErrorContains(t, storetest.Err(f.rotate(id, second.ID)), "Revoke the old one first")
 		storetest.Must(f.RevokeOwn(ctx, id, first.ID))(t)
@@ -244,18 +244,18 @@ func TestSuccessorIsRotatedOnceItsPredecessorHasEnded(t *testing.T) {
 func TestUnconnectableKeysAreRejected(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx, ada, bob := t.Context(), f.person("ada@example.org"), f.person("bob@example.org")
-		_, own := f.issue(keys.Order{Account: bob}, keys.MaxLife)
-		revoked, revokedDigest := f.issue(keys.Order{}, keys.MaxLife)
+		_, own := f.issue(api.KeyOrder{Account: bob}, keys.MaxLife)
+		revoked, revokedDigest := f.issue(api.KeyOrder{}, keys.MaxLife)
 		storetest.Must(f.Revoke(ctx, "ada", revoked.ID, false))(t)
-		_, expired := f.issue(keys.Order{}, time.Microsecond)
+		_, expired := f.issue(api.KeyOrder{}, time.Microsecond)
 		f.db.Advance(time.Microsecond)
-		suspended, suspendedDigest := f.issue(keys.Order{}, keys.MaxLife)
+		suspended, suspendedDigest := f.issue(api.KeyOrder{}, keys.MaxLife)
 		require.NoError(t, f.db.Exec("UPDATE accounts SET suspended_at = 1 WHERE id = ?", suspended.Account).Error)
-		crowd, crowdDigest := f.issue(keys.Order{}, keys.MaxLife)
+		crowd, crowdDigest := f.issue(api.KeyOrder{}, keys.MaxLife)
 		for range keys.MaxActive - 1 {
-			f.issue(keys.Order{Account: crowd.Account}, keys.MaxLife)
+			f.issue(api.KeyOrder{Account: crowd.Account}, keys.MaxLife)
 		}
-		f.issue(keys.Order{Account: ada}, keys.MaxLife)
+		f.issue(api.KeyOrder{Account: ada}, keys.MaxLife)
 		f.db.TakeTouched(t)
 		for digest, want := range map[string]string{
 			"unknown": "no key", own: "another person's account", revokedDigest: "it is revoked", expired: "it is expired",
@@ -269,8 +269,8 @@ func TestUnconnectableKeysAreRejected(t *testing.T) {
 
 func TestTwoAccountsConnectTheSameKeyAndOneWins(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
-		key, first := f.issue(keys.Order{}, keys.MaxLife)
-		_, sibling := f.issue(keys.Order{Account: key.Account}, keys.MaxLife)
+		key, first := f.issue(api.KeyOrder{}, keys.MaxLife)
+		_, sibling := f.issue(api.KeyOrder{Account: key.Account}, keys.MaxLife)
 		people := []string{
 			f.person("a@example.org"), f.person("b@example.org"), f.person("c@example.org"), f.person("d@example.org"),
 		}
@@ -287,8 +287,8 @@ func TestTwoAccountsConnectTheSameKeyAndOneWins(t *testing.T) {
 func TestKeyDigestsAreThoseOfAllKeysInOrder(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx := t.Context()
-		a, first := f.issue(keys.Order{}, keys.MaxLife)
-		_, second := f.issue(keys.Order{}, keys.MaxLife)
+		a, first := f.issue(api.KeyOrder{}, keys.MaxLife)
+		_, second := f.issue(api.KeyOrder{}, keys.MaxLife)
 		first, second = first[:api.KeyDigestLength], second[:api.KeyDigestLength]
 		require.NoError(t, f.db.Exec("UPDATE api_keys SET last_used_at = 1").Error)
 		storetest.Must(f.Revoke(ctx, "ada", a.ID, false))(t)
@@ -320,11 +320,11 @@ func TestKeyDigestsOmitKeysThatEndedLongAgoOrUnused(t *testing.T) {
 			return storetest.Must(f.KeyDigests(ctx, after, 9))(t)
 		}
 		shortened := func(digest string) string { return digest[:api.KeyDigestLength] }
-		used, usedDigest := f.issue(keys.Order{}, keys.MaxLife)
+		used, usedDigest := f.issue(api.KeyOrder{}, keys.MaxLife)
 		require.NoError(t, f.db.Exec("UPDATE api_keys SET last_used_at = 1").Error)
-		_, short := f.issue(keys.Order{}, time.Hour)
-		_, current := f.issue(keys.Order{}, keys.MaxLife)
-		unused, unusedDigest := f.issue(keys.Order{}, keys.MaxLife)
+		_, short := f.issue(api.KeyOrder{}, time.Hour)
+		_, current := f.issue(api.KeyOrder{}, keys.MaxLife)
+		unused, unusedDigest := f.issue(api.KeyOrder{}, keys.MaxLife)
 		before := listed(api.KeyPosition{})
 		for _, id := range []string{used.ID, unused.ID} {
 			storetest.Must(f.Revoke(ctx, "ada", id, false))(t)
@@ -352,7 +352,7 @@ func TestKeyDigestsLeaveNoGapWhileKeysAreIssued(t *testing.T) {
 		done := make(chan []error)
 		go func() {
 			done <- storetest.Together(issued, func(i int) error {
-				return storetest.Err(f.Issue(ctx, "ada", keys.Order{UseCase: "x", Tier: api.Free}, keys.MaxLife, stored(i)))
+				return storetest.Err(f.Issue(ctx, "ada", api.KeyOrder{UseCase: "x", Tier: api.Free}, keys.MaxLife, stored(i)))
 			})
 		}()
 		var followed []string

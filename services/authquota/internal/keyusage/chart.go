@@ -58,8 +58,8 @@ type (
 	}
 )
 
-// Chart renders usage as inline SVG: one stacked bar per day, with a text alternative. There must be
-// at least one day. The page must also show the figures as a table.
+// Chart renders usage as inline SVG: one stacked bar per day, with a text alternative. There must
+// be at least one day. The page must also show the figures as a table.
 //
 // The chart scales to the width of the page. Horizontal measures are percentages, so bars shrink
 // with the page but text does not. Colors come from the page's style sheet, by the classes of the

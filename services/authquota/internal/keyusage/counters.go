@@ -231,8 +231,8 @@ type Move struct {
 // TableName implements gorm's Tabler.
 func (Move) TableName() string { return "usage_moves" }
 
-// movesOf returns the moves for a takeover at now: for today, and for the adjacent days, because the
-// clock of Redis may differ at midnight.
+// movesOf returns the moves for a takeover at now: for today, and for the adjacent days, because
+// the clock of Redis may differ at midnight.
 func movesOf(from, to string, now time.Time) (moves []Move) {
 	for _, days := range []int{-1, 0, 1} {
 		moves = append(moves, Move{Day: counter.DayOf(now.AddDate(0, 0, days)), From: from, To: to})

@@ -130,8 +130,8 @@ func (s *Store) Busiest(ctx context.Context, account string, r Range, n int, tot
 
 const linesAtOnce = 5000
 
-// WriteCSV writes an account's usage in a range as RFC 4180 with a header, sorted by day and key. It
-// holds no connection during a write, which may wait for a slow reader.
+// WriteCSV writes an account's usage in a range as RFC 4180 with a header, sorted by day and key.
+// It holds no connection during a write, which may wait for a slow reader.
 func (s *Store) WriteCSV(ctx context.Context, w io.Writer, account string, r Range) error {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true
@@ -368,8 +368,8 @@ type Explained struct {
 	Charged bool // whether such requests count against the daily quota
 }
 
-// explained has the names of outcomes and, where an outcome has no error code or several, the rest of
-// the explanation.
+// explained has the names of outcomes and, where an outcome has no error code or several, the rest
+// of the explanation.
 var explained = map[api.CallOutcome]Explained{
 	api.CallServed:   {Name: "Served", Meaning: "The response was sent, or had not changed since the last request (304)."},
 	api.CallNotFound: {Name: "Not found", Code: problem.NotFound},

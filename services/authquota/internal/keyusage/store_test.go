@@ -23,7 +23,7 @@ func digest(n int) string { return fmt.Sprintf("%064x", n) }
 
 // issue issues the n-th key to an account; to a new one if accountID is empty.
 func issue(t require.TestingT, db testkit.DB, n int, accountID string) keys.Key {
-	order := keys.Order{UseCase: "x", Account: accountID}
+	order := api.KeyOrder{UseCase: "x", Account: accountID}
 	if accountID == "" {
 		order.Tier = api.Free
 	}

@@ -153,7 +153,7 @@ func TestKeyNoticeRespectsTheChoice(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		s := keys.NewStore(f.db.DB)
 		record := keys.Record{Digest: strings.Repeat("d", 64), Prefix: "oda_live_", LastFour: "abcd"}
-		storetest.Must(s.Issue(t.Context(), "ada", keys.Order{Account: f.id, UseCase: "x"}, keys.MaxLife, record))(t)
+		storetest.Must(s.Issue(t.Context(), "ada", api.KeyOrder{Account: f.id, UseCase: "x"}, keys.MaxLife, record))(t)
 		f.choose()
 		f.db.Advance(keys.MaxLife - 20*24*time.Hour)
 		require.NoError(t, s.Remind(t.Context()))

@@ -33,7 +33,8 @@ func TestASessionEndsWhenItIsNotUsedAndAfterItsLife(t *testing.T) {
 	require.False(t, s.Alive(start), "ended")
 }
 
-// A halfway session is short, a proof is recent for a while, and the last use is stored to the minute.
+// A halfway session is short, a proof is recent for a while, and the last use is stored to the
+// minute.
 func TestTimesOfASession(t *testing.T) {
 	ended := func(s people.Session, at time.Time) bool { return !s.Alive(at) }
 	for name, c := range map[string]struct {

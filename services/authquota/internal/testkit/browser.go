@@ -129,8 +129,8 @@ func (p Page) Shows(status int, words ...string) Page {
 	return p
 }
 
-// Lacks requires that the page has none of these texts, visible or not. One with a "<" is HTML: what
-// a visitor sees may have it.
+// Lacks requires that the page has none of these texts, visible or not. One with a "<" is HTML:
+// what a visitor sees may have it.
 func (p Page) Lacks(texts ...string) Page {
 	p.t.Helper()
 	for _, text := range texts {

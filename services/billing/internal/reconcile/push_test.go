@@ -95,7 +95,8 @@ func (p *pushTest) requirePaid(account string, months int) {
 }
 
 // An account that authquota does not have or rejects does not block the others. Its push is retried
-// later; a new change is pushed immediately. Once nothing is paid for, an unknown account needs none.
+// later; a new change is pushed immediately. Once nothing is paid for, an unknown account needs
+// none.
 func TestFailingAccountDoesNotBlockOthers(t *testing.T) {
 	pushOnBothDatabases(t, func(t *testing.T, p *pushTest) {
 		p.err["acc_gone"] = &peer.StatusError{Status: http.StatusNotFound}

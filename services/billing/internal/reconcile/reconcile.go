@@ -10,7 +10,8 @@
 //
 // Pusher does the same for authquota, whose entitlements become those of the store.
 //
-// If the processor or the database fails, nothing is stored, and the processor sends the event again.
+// If the processor or the database fails, nothing is stored, and the processor sends the event
+// again.
 package reconcile
 
 import (

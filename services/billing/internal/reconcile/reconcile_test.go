@@ -112,8 +112,8 @@ func TestOutcomeOfEvent(t *testing.T) {
 	}
 }
 
-// A process may crash at any step of handling an event. Nothing of the event is stored then, and the
-// event has its whole effect when the processor sends it again.
+// A process may crash at any step of handling an event. Nothing of the event is stored then, and
+// the event has its whole effect when the processor sends it again.
 func TestEventHasItsWholeEffectOrNone(t *testing.T) {
 	schema.OnBothDatabases(t, func(t *testing.T, url string) {
 		s := start(t, url)

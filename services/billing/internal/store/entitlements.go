@@ -123,7 +123,8 @@ func (s *Store) MarkPushed(ctx context.Context, account string, version int64) e
 	return s.setPushAt(ctx, account, version, nil)
 }
 
-// Postpone sets the time of the next push of a version. It does nothing if there is a later version.
+// Postpone sets the time of the next push of a version. It does nothing if there is a later
+// version.
 func (s *Store) Postpone(ctx context.Context, account string, version int64, at time.Time) error {
 	return s.setPushAt(ctx, account, version, database.Micros(at))
 }

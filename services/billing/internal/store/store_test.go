@@ -232,8 +232,8 @@ func requireStored(t *testing.T, repo *store.Store, account string, processor st
 	require.Equal(t, subscription.DeriveEntitlement(found.States), found.Entitlement, msgAndArgs...)
 }
 
-// When two subscriptions of an account change concurrently, each change sees the other. Each is read
-// twice, concurrently too.
+// When two subscriptions of an account change concurrently, each change sees the other. Each is
+// read twice, concurrently too.
 func TestConcurrentChangesOfOneAccount(t *testing.T) {
 	schema.OnBothDatabases(t, func(t *testing.T, url string) {
 		repo := store.New(servicetest.OpenDatabase(t, url), func() time.Time { return now })

@@ -18,8 +18,8 @@ import (
 // compression, which has the time of the response. A gzip body is one member: the deflated text
 // ends at a byte boundary, and the tail is the final stored block.
 
-// acceptsGzip reports whether the values of Accept-Encoding prefer gzip to no compression (RFC 9110,
-// section 12.5.3).
+// acceptsGzip reports whether the values of Accept-Encoding prefer gzip to no compression (RFC
+// 9110, section 12.5.3).
 func acceptsGzip(accept []string) bool {
 	var gzip, identity float64
 	for _, values := range accept {

@@ -275,8 +275,8 @@ func (t Tokens) operator(r *http.Request) (api.Operator, error) {
 }
 
 // withClaim returns the name of a shared token with that of the person who uses it, in
-// api.ActorHeader, which is a claim of the sender. The result for that name is the same one, because
-// the desk sends the name that it got from the gateway.
+// api.ActorHeader, which is a claim of the sender. The result for that name is the same one,
+// because the desk sends the name that it got from the gateway.
 func withClaim(name string) string {
 	if name == "" || name == api.SharedOperator {
 		return api.SharedOperator

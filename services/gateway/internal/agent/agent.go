@@ -125,6 +125,8 @@ func (m Message) Unknown(text string) bool {
 
 const callMethod = "tools/call"
 
+// callKey is the context key of the Call of a message: the library's handler of a tool has no other
+// parameter that the caller of Serve can set.
 type callKey struct{}
 
 // Serve answers a message that r has brought. It returns when no goroutine uses r and call any

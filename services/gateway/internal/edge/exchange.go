@@ -135,6 +135,8 @@ func (e *Edge) authenticate(x *exchange) (err error) {
 	return e.resolve(x)
 }
 
+// keyOfCall is the context key of the API key of a call that another request makes. The call runs
+// through the engine, as any other, and the engine passes only an HTTP request to its steps.
 type keyOfCall struct{}
 
 func (e *Edge) resolve(x *exchange) error {

@@ -136,8 +136,8 @@ func (s *Service) rejected() error {
 	return problem.Unavailable(peer.RejectedToken(peer.Gateway, s.name))
 }
 
-// pageHeaders are the headers of browsers and of webhook events that pass to the service. Referer is
-// not among them: it may contain the token of a mailed link.
+// pageHeaders are the headers of browsers and of webhook events that pass to the service. Referer
+// is not among them: it may contain the token of a mailed link.
 var pageHeaders = []string{
 	"Accept", "Accept-Language", "Content-Type", "Cookie", "If-Modified-Since", "If-None-Match", "Origin",
 	"Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-Fetch-User", SignatureHeader, "User-Agent",
@@ -146,8 +146,8 @@ var pageHeaders = []string{
 // SignatureHeader holds the payment processor's signature of a webhook event.
 const SignatureHeader = "Stripe-Signature"
 
-// Page sends the request r of a browser, or a webhook event, with its body to the service. client is
-// the address of the sender.
+// Page sends the request r of a browser, or a webhook event, with its body to the service. client
+// is the address of the sender.
 //
 // The response passes unchanged, including redirects, cookies and error pages. It is an error only
 // if it is not meant for a person: a 502 or 504 of an intermediary, a 503 that is no page, a 101,

@@ -78,15 +78,19 @@ func proposed(t *testing.T) *event.Record {
 }
 
 // The golden values come from an independent implementation. They must never change: published
-// proofs depend on them.
+// proofs depend on them. The record is a stored one, so it has the facts of its time.
 func TestLeafIsTheEventOfTheAPI(t *testing.T) {
 	r := proposed(t)
+	r.Facts = new(`{"remote":true,"applicationUrl":null,"countryEligibility":[],"pay":null,"degreeRequired":null,` +
+		`"experienceRequired":null,"flexibleSchedule":null,"applicationStatus":"unknown","languages":["fr"],` +
+		`"requirements":[],"riskIndicators":[]}`)
+	r.ContentHash = "e7571c0af84468e35e350914403a6e4d82be7fa95359b9040ccfe4c35a3603bf"
 	r.Evidence = `{"actor":"ada \"the\" \u003ccurator\u003e","salt":"000102030405060708090a0b0c0d0e0f"}`
 	require.Equal(t, `{"event":{"checkType":"review","checkedAt":"2026-11-20T09:00:00.12Z",`+
 		`"facts":{"applicationStatus":"unknown","applicationUrl":null,`+
 		`"countryEligibility":[],"degreeRequired":null,"experienceRequired":null,"flexibleSchedule":null,`+
-		`"languages":["fr"],"pay":null,"remote":true,`+
-		`"requirements":[],"riskIndicators":[]},"id":"0198f000-0000-7000-8000-000000000001","note":"Première visite <ok>`+"\u2028"+`","outcome":"verified",`+
+		`"languages":["fr"],"pay":null,"remote":true,"requirements":[],"riskIndicators":[]},`+
+		`"id":"0198f000-0000-7000-8000-000000000001","note":"Première visite <ok>`+"\u2028"+`","outcome":"verified",`+
 		`"slug":"odin-works","sourceUrls":["https://odin.example/a?b=1&c=2"]},`+
 		`"private":"fd62d3febe78b87cfd4478c80222886e41b2fb6669300efb42037ab860272836",`+
 		`"recordedAt":"2026-11-20T09:00:00.000001Z"}`, string(r.Leaf()))

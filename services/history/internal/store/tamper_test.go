@@ -167,7 +167,8 @@ type brief struct {
 	slug     string
 }
 
-// tampering is a change of the database, first by statements, and the first finding that reports it.
+// tampering is a change of the database, first by statements, and the first finding that reports
+// it.
 type tampering struct {
 	name       string
 	statements []string
