@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -11,7 +12,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -26,6 +26,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/storetest"
 )
 
@@ -34,20 +36,22 @@ const baselineVariable = "BENCH_BASELINE"
 
 var baselines = map[string]func() error{"gateway": serveMinimal, "records": serveRecords}
 
-// startBaseline starts a baseline on a free address, which is in the environment as LISTEN.
-func startBaseline(b *testing.B, name string, settings ...string) (*process, string) {
-	path := storetest.Must(os.Executable())(b)
+// startBaseline starts a baseline on a free address, which is in the environment as LISTEN, and
+// returns calls of a path there.
+func startBaseline(b *testing.B, name, setting string, keys []string, path string) side {
 	address := storetest.FreeAddress(b)
-	p := start(b, append(settings, baselineVariable+"="+name, "LISTEN="+address), path)
-	listens(b, address)
-	return p, address
+	program := storetest.Must(os.Executable())(b)
+	p := start(b, []string{baselineVariable + "=" + name, "LISTEN=" + address, setting}, program)
+	return listens(b, p, address, keys, path)
 }
 
-func listens(b *testing.B, address string) {
-	eventually(b, "listens at "+address, func() bool {
+// listens waits until a process listens at an address, and returns calls of a path there.
+func listens(b *testing.B, p *process, address string, keys []string, path string) side {
+	eventually(b, p.name+" listens", func() bool {
 		conn, err := net.Dial("tcp", address) //nolint:noctx // on loopback
 		return err == nil && conn.Close() == nil
 	})
+	return callsOf(address, keys, []*process{p}, path)
 }
 
 func serveHTTP(h http.Handler) error {
@@ -59,28 +63,29 @@ func serveHTTP(h http.Handler) error {
 //go:embed bench/limit.lua
 var limitScript string
 
-// edge is a gateway in front of a service, with a limit of calls per minute unless that is 0.
+// edge is a gateway in front of the catalog, with a limit of calls per minute unless that is 0.
 type edge struct {
-	Listen, Service string // host and port
-	Header          map[string]string
-	RedisHost       string
-	RedisPort       string
-	Keys            []string
-	PerMinute       int
-	Dir, Limit      string // for nginx
+	Listen, Service, Redis string // host and port
+	Token, Caller          string // of requests to the catalog
+	Keys                   []string
+	PerMinute              int
+	Dir, Limit             string // for nginx
 }
 
 func (s *benchmark) edge(perMinute int) edge {
-	host, port, _ := net.SplitHostPort(s.addresses["redis"])
 	return edge{
-		Listen: storetest.FreeAddress(s), Service: s.address("catalog"), Header: s.header, RedisHost: host, RedisPort: port,
-		Keys: s.paying, PerMinute: perMinute, Dir: s.TempDir(), Limit: limitScript,
+		Listen: storetest.FreeAddress(s), Service: s.addresses["catalog"], Redis: s.addresses["redis"],
+		Token: tokenBetween(peer.Gateway, peer.Catalog), Caller: paidCaller, Keys: s.paying, PerMinute: perMinute,
+		Dir: s.TempDir(), Limit: limitScript,
 	}
 }
 
-func (s *benchmark) minimal(perMinute int) (*process, string) {
+// paidCaller is the caller in requests of the gateway to the catalog.
+const paidCaller = `{"tier":"commercial","pageSize":100,"history":true}`
+
+func (s *benchmark) minimal(perMinute int) side {
 	text := storetest.Must(json.Marshal(s.edge(perMinute)))(s)
-	return startBaseline(s.B, "gateway", "EDGE="+string(text))
+	return startBaseline(s.B, "gateway", "EDGE="+string(text), s.paying, benchRecord)
 }
 
 // serveMinimal runs a gateway with static keys, one limit per minute in Redis, and a reverse proxy.
@@ -91,8 +96,8 @@ func serveMinimal() error {
 		return err
 	}
 	gin.SetMode(gin.ReleaseMode)
-	client := redis.NewClient(&redis.Options{Addr: net.JoinHostPort(e.RedisHost, e.RedisPort)})
-	limit := redis.NewScript(e.Limit)
+	client := redis.NewClient(&redis.Options{Addr: e.Redis})
+	limit := redis.NewScript(limitScript)
 	engine := gin.Default()
 	engine.Use(func(g *gin.Context) {
 		account := slices.Index(e.Keys, strings.TrimPrefix(g.GetHeader("Authorization"), "Bearer "))
@@ -114,9 +119,8 @@ func serveMinimal() error {
 		BufferPool: &buffers{sync.Pool{New: func() any { return make([]byte, 32<<10) }}},
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{Scheme: "http", Host: e.Service})
-			for name, value := range e.Header {
-				r.Out.Header.Set(name, value)
-			}
+			r.Out.Header.Set("Authorization", "Bearer "+e.Token)
+			r.Out.Header.Set(api.CallerHeader, e.Caller)
 		},
 	}))
 	return serveHTTP(engine)
@@ -130,20 +134,22 @@ func (b *buffers) Put(p []byte) { b.Pool.Put(p) } //nolint:staticcheck // the in
 //go:embed bench/nginx.conf
 var nginxText string
 
-// nginx starts an nginx, or returns nil if it is not installed. Without a limit it only forwards.
-func (s *benchmark) nginx(perMinute int) (*process, string) {
-	path, err := exec.LookPath("/usr/sbin/nginx")
-	if err != nil {
-		return nil, ""
-	}
+const nginxProgram = "/usr/sbin/nginx"
+
+func hasNginx() bool {
+	_, err := os.Stat(nginxProgram)
+	return err == nil
+}
+
+// nginx starts nginx as a gateway. Without a limit it only forwards.
+func (s *benchmark) nginx(perMinute int) side {
 	e := s.edge(perMinute)
 	var config strings.Builder
 	require.NoError(s, template.Must(template.New("").Parse(nginxText)).Execute(&config, e))
 	file := filepath.Join(e.Dir, "nginx.conf")
 	require.NoError(s, os.WriteFile(file, []byte(config.String()), 0o600))
-	p := start(s.B, nil, path, "-p", "/usr/share/nginx", "-c", file)
-	listens(s.B, e.Listen)
-	return p, e.Listen
+	p := start(s.B, nil, nginxProgram, "-p", "/usr/share/nginx", "-c", file)
+	return listens(s.B, p, e.Listen, s.paying, benchRecord)
 }
 
 // serveRecords serves records from the table records(id, position, body), without authentication,
@@ -154,37 +160,32 @@ func serveRecords() error {
 		return err
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /record/{id}", func(w http.ResponseWriter, r *http.Request) {
-		body := []byte(`{"data":`)
-		var row []byte
-		err := pool.QueryRow(r.Context(), "SELECT body FROM records WHERE id = $1", r.PathValue("id")).Scan(&row)
-		reply(w, append(append(body, row...), '}'), err)
+	serve := func(pattern string, body func(r *http.Request) ([]byte, error)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			text, err := body(r)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+			_, _ = w.Write(text)
+		})
+	}
+	serve("GET /record/{id}", func(r *http.Request) ([]byte, error) {
+		var record []byte
+		err := pool.QueryRow(r.Context(), "SELECT body FROM records WHERE id = $1", r.PathValue("id")).Scan(&record)
+		return fmt.Appendf(nil, `{"data":%s}`, record), err
 	})
-	mux.HandleFunc("GET /list", func(w http.ResponseWriter, r *http.Request) {
+	serve("GET /list", func(r *http.Request) ([]byte, error) {
 		var total int
 		failed := pool.QueryRow(r.Context(), "SELECT count(*) FROM records").Scan(&total)
 		rows, _ := pool.Query(r.Context(), "SELECT body FROM records ORDER BY position LIMIT 100 OFFSET 0")
-		bodies, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
-		body := []byte(`{"data":[`)
-		for i, row := range bodies {
-			if i > 0 {
-				body = append(body, ',')
-			}
-			body = append(body, row...)
-		}
-		reply(w, fmt.Appendf(body, `],"total":%d}`, total), errors.Join(failed, err))
+		records, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+		list, end := bytes.Join(records, []byte(",")), fmt.Appendf(nil, `],"total":%d}`, total)
+		return slices.Concat([]byte(`{"data":[`), list, end), errors.Join(failed, err)
 	})
 	return serveHTTP(mux)
-}
-
-func reply(w http.ResponseWriter, body []byte, err error) {
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	_, _ = w.Write(body)
 }
 
 // baselineOfRecords copies the catalog's n records into a table, starts the baseline on it, and
@@ -198,12 +199,10 @@ func (s *benchmark) baselineOfRecords(n int, path string) side {
 		require.NoError(s, err)
 	}
 	execute("CREATE TABLE records (id text PRIMARY KEY, position bigint UNIQUE, body text)")
-	for page := range (n + 99) / 100 {
-		list := fmt.Sprintf("%s&page=%d", listOf100, page+1)
+	for i, page := range pages(n) {
 		execute("INSERT INTO records SELECT r->>'id', $1 + i, r::text FROM json_array_elements($2::json->'data') "+
-			"WITH ORDINALITY AS a(r, i)", page*100, string(get(s, s.url, s.paying[0], list).body))
+			"WITH ORDINALITY AS a(r, i)", i*100, string(get(s, s.url, s.paying[0], page).body))
 	}
 	execute("VACUUM ANALYZE records")
-	_, address := startBaseline(s.B, "records", "DATABASE="+database)
-	return callsAt(address, []string{""}, nil, path)
+	return startBaseline(s.B, "records", "DATABASE="+database, []string{""}, path)
 }

@@ -1,25 +1,27 @@
 package e2e
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/procfs"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/listingfile"
-	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/storetest/redistest"
 )
 
 const unlimited = 1_000_000_000
@@ -30,31 +32,20 @@ type benchmark struct {
 	*testing.B
 	*stack
 
-	server   *process          // Redis
-	header   map[string]string // of requests of the gateway to the catalog
-	paying   []string          // keys without limits
-	smallKey string            // one call per day
+	paying   []string // keys without limits
+	smallKey string   // one call per day
 
 	imported, appended time.Duration // what filling the stack took
 }
 
 func newBenchmark(b *testing.B, n int) *benchmark {
 	patience = 10 * time.Minute
-	redis := storetest.FreeAddress(b)
-	_, port, _ := strings.Cut(redis, ":")
-	server := start(b, nil, "redis-server", "--bind", "127.0.0.1", "--port", port, "--save", "")
-	listens(b, redis)
-	caller := storetest.Must(json.Marshal(api.Caller{Tier: api.Commercial, PageSize: 100, History: true}))(b)
-	s := &benchmark{
-		B: b, server: server,
-		stack: newStackOn(b, parts{gateways: 1, direct: true, redis: "redis://" + redis},
-			"OPPORTUNITY_HISTORY_SIGNING_KEY="+strings.Repeat("0a", 32),
-			fmt.Sprintf("OPPORTUNITY_SERVICE_CAPACITY=%d", unlimited), // the highest limits that a tier can have:
-			fmt.Sprintf("OPPORTUNITY_TIERS=developer=1/1/50,commercial=10000/%d/100", unlimited)),
-		header: map[string]string{"Authorization": "Bearer " + tokenBetween(peer.Gateway, peer.Catalog),
-			api.CallerHeader: string(caller)},
-	}
-	s.addresses["redis"] = redis
+	redis := redistest.Start(b)
+	s := &benchmark{B: b, stack: newStackOn(b, parts{gateways: 1, direct: true, redis: redis.URL},
+		"OPPORTUNITY_HISTORY_SIGNING_KEY="+strings.Repeat("0a", 32),
+		fmt.Sprintf("OPPORTUNITY_SERVICE_CAPACITY=%d", unlimited), // the highest limits that a tier can have:
+		fmt.Sprintf("OPPORTUNITY_TIERS=developer=1/1/50,commercial=10000/%d/100", unlimited))}
+	s.redis, s.addresses["redis"], s.addresses["gateway"] = redis, hostOf(b, redis.URL), hostOf(b, s.url)
 	for range 64 { // enough for 10,000 calls per second with those limits
 		s.paying = append(s.paying, s.issue(b, api.Commercial).Key)
 	}
@@ -67,13 +58,6 @@ func newBenchmark(b *testing.B, n int) *benchmark {
 		return a.StatusCode == http.StatusOK && decode[api.OpportunityList](b, a).Pagination.Total == n
 	})
 	return s
-}
-
-func (s *benchmark) address(service string) string {
-	if service == peer.Gateway {
-		return strings.TrimPrefix(s.url, "http://")
-	}
-	return s.addresses[service]
 }
 
 func (s *benchmark) restarted(service string) time.Duration {
@@ -91,23 +75,28 @@ func (s *benchmark) restarted(service string) time.Duration {
 // send writes lines of records from (inclusive) to (exclusive) to files and passes each to a verb
 // of the operator. It returns the time of the verbs.
 func (s *benchmark) send(
-	from, to int, now time.Time, line func(i int, now time.Time) any, verb ...string,
+	from, to int, now time.Time, line func(i int, at time.Time) string, verb ...string,
 ) (spent time.Duration) {
 	file := filepath.Join(s.TempDir(), "import.jsonl")
 	for ; from < to; from += 20_000 { // a file may have 64 MiB
-		var out bytes.Buffer
+		var lines []string
 		if verb[0] == "listings" {
-			out.WriteString(`{"format":"opportunity-listings","version":1}` + "\n")
+			lines = append(lines, `{"format":"opportunity-listings","version":1}`)
 		}
 		for i := from; i < min(from+20_000, to); i++ {
-			require.NoError(s, json.NewEncoder(&out).Encode(line(i, now)))
+			lines = append(lines, line(i, timeOf(i, now)))
 		}
-		require.NoError(s, os.WriteFile(file, out.Bytes(), 0o600))
+		require.NoError(s, os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o600))
 		begun := time.Now()
 		s.verb(s, "", append(verb, file)...)
 		spent += time.Since(begun)
 	}
 	return spent
+}
+
+// timeOf returns the time of the i-th record. They are a second apart, back from now.
+func timeOf(i int, now time.Time) time.Time {
+	return now.UTC().Add(-time.Duration(i+1) * time.Second).Truncate(time.Second)
 }
 
 const mib = 1 << 20
@@ -124,17 +113,35 @@ func (s *benchmark) metric(service, name string) float64 {
 // encoded returns the size of the encoded records of the catalog in MiB.
 func (s *benchmark) encoded() float64 { return s.metric("catalog", "catalog_snapshot_bytes") / mib }
 
+// redisProcess returns the process of Redis, for its CPU time.
+func (s *benchmark) redisProcess() *process {
+	info := s.redis.Client().InfoMap(s.Context(), "server")
+	return processOf(storetest.Must(strconv.Atoi(info.Item("Server", "process_id")))(s))
+}
+
+// postgresProcess returns the process of the Postgres server, whose children serve connections.
+func (s *benchmark) postgresProcess() *process {
+	db := storetest.Must(pgx.Connect(s.Context(), os.Getenv(storetest.PostgresVariable)))(s)
+	defer db.Close(s.Context()) //nolint:errcheck // the query's error counts
+	var pid int
+	query := "SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1)::int"
+	require.NoError(s, db.QueryRow(s.Context(), query).Scan(&pid))
+	return processOf(pid)
+}
+
+func processOf(pid int) *process { return &process{cmd: &exec.Cmd{Process: &os.Process{Pid: pid}}} }
+
 // cpu returns the CPU time in seconds of a process and of its children, such as the workers of
-// nginx. Its resolution is 10 ms.
-func cpu(b *testing.B, pid int) (sum float64) {
-	all := storetest.Must(procfs.AllProcs())(b)
-	for _, each := range all {
+// nginx. Its resolution is 10 ms. It also empties the log of the process, which would fill the disk.
+func cpu(b *testing.B, p *process) (sum float64) {
+	_ = os.Truncate(string(p.out), 0)
+	for _, each := range storetest.Must(procfs.AllProcs())(b) {
 		stat, err := each.Stat()
-		if err != nil || stat.PID != pid && stat.PPID != pid {
+		if err != nil || stat.PID != p.cmd.Process.Pid && stat.PPID != p.cmd.Process.Pid {
 			continue
 		}
 		sum += stat.CPUTime()
-		if stat.PID == pid {
+		if stat.PID == p.cmd.Process.Pid {
 			sum += float64(stat.CUTime+stat.CSTime) / 100 // of children that ended
 		}
 	}
@@ -162,51 +169,32 @@ func (s *benchmark) peak(service string) float64 {
 
 func recordID(i int) string { return fmt.Sprintf("platform-%07d", i) }
 
-const site = "https://platforms.example/"
-
 // listingLine returns the i-th invented listing as a line for import. It is a record of about 2.7
 // KB.
-func listingLine(i int, now time.Time) any {
+func listingLine(i int, published time.Time) string {
 	random := rand.New(rand.NewPCG(uint64(i), 1)) //nolint:gosec // i is not negative
-	id, facts := recordID(i), factsOf(i)
-	published := now.Add(-time.Duration(i+1) * time.Second).UTC().Truncate(time.Second)
-	checked := api.CheckDate(published.Format(time.DateOnly))
-	return listingfile.Line{Visibility: listingfile.Published, Listing: listingfile.Listing{
-		ID: id,
-		Platform: api.Platform{
-			Company:        api.Company{Name: "Platform " + sentence(random, 2), Website: site + id},
-			ApplicationURL: site + id + "/apply", Category: api.Categories[i%len(api.Categories)],
-			Summary: sentence(random, 12), Overview: sentence(random, 300),
-			StartingCost: "None", WorkModel: "Independent contractor",
-		},
-		PublishedAt: &published, Facts: &facts, Sources: []api.Source{{URL: site + id + "/about", CheckedAt: &checked}},
-	}}
+	line := apitest.Lines(recordID(i))[0]
+	line.Visibility, line.PublishedAt, line.Facts = listingfile.Published, &published, factsOf(i)
+	line.Company.Name, line.Category = "Platform "+sentence(random, 2), api.Categories[i%len(api.Categories)]
+	line.Summary, line.Overview = sentence(random, 12), sentence(random, 300)
+	line.StartingCost, line.WorkModel = "None", "Independent contractor"
+	text, _ := json.Marshal(line)
+	return string(text)
 }
 
-// factsOf returns the facts of the i-th record: every second one is remote, every tenth is eligible
-// in Canada.
-func factsOf(i int) api.Facts {
-	remote, degree, all := i%2 == 0, i%3 == 0, true
-	f := api.Facts{
-		Remote: &remote, DegreeRequired: &degree, Languages: []string{"English"}, ApplicationStatus: api.ApplicationOpen,
-		Requirements: []string{"A computer with a microphone", "A bank account"},
-	}
-	if i%10 == 0 {
-		f.CountryEligibility = []api.CountryEligibility{
-			{Country: "CA", Status: api.Eligible, AllRegions: &all, SourceURLs: []string{site + "who"}},
-		}
-	}
-	f.Complete()
-	return f
+func reviewLine(i int, checked time.Time) string {
+	review := apitest.Verified(recordID(i), checked)
+	review.Facts = factsOf(i)
+	return apitest.Line(review)
 }
 
-func reviewLine(i int, now time.Time) any {
-	return map[string]any{
-		"slug": recordID(i), "checkedAt": now.Add(-time.Duration(i+1) * time.Second).UTC().Truncate(time.Second),
-		"checkType": api.FactualReview, "outcome": api.OutcomeVerified, "sourceUrls": []string{site + recordID(i)},
-		"facts": factsOf(i),
-		"note":  "",
-	}
+// factsOf returns the facts of the i-th record: every second one is remote.
+func factsOf(i int) *api.Facts {
+	f := api.UnknownFacts()
+	f.Remote, f.DegreeRequired, f.Languages = new(i%2 == 0), new(i%3 == 0), []string{"English"}
+	f.ApplicationStatus = api.ApplicationOpen
+	f.Requirements = []string{"A computer with a microphone", "A bank account"}
+	return &f
 }
 
 // sentence returns n words of 3,000. Some are much more frequent than others, as in a language.

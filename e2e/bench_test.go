@@ -10,34 +10,28 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/prometheus/procfs"
 	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/storetest"
 )
 
-// commit is that at the start: results change the documents.
-var commit = sync.OnceValue(func() string {
-	git := exec.Command("git", "describe", "--always", "--dirty", "--exclude=*") //nolint:noctx // short
-	version, _ := git.Output()
-	return strings.TrimSpace(string(version))
-})
-
-// section returns a function that replaces the text of a section of a page.
-func section(b *testing.B, page, name string) (write func(text string)) {
-	info, _ := os.ReadFile("/proc/cpuinfo")
-	_, cpu, _ := strings.Cut(string(info), "model name\t: ")
-	cpu, _, _ = strings.Cut(cpu, "\n")
-	average, _ := os.ReadFile("/proc/loadavg")
-	load, _, _ := strings.Cut(string(average), " ")
-	machine := fmt.Sprintf("Measured at commit %s on %s UTC, with %s on %d × %s; load average before: %s.", commit(),
-		time.Now().UTC().Format("2 January 2006 15:04"), runtime.Version(), runtime.NumCPU(), cpu, load)
+// section returns a function that replaces the text of the benchmark's section of a page.
+func section(b *testing.B, page string) (write func(text string)) {
+	proc := storetest.Must(procfs.NewDefaultFS())(b)
+	cpus, load := storetest.Must(proc.CPUInfo())(b), storetest.Must(proc.LoadAvg())(b)
+	machine := fmt.Sprintf("Measured at commit %s on %s UTC, with %s on %d × %s; load average before: %.2f.",
+		os.Getenv("BENCH_COMMIT"), time.Now().UTC().Format("2 January 2006 15:04"), runtime.Version(), len(cpus),
+		cpus[0].ModelName, load.Load1)
 	return func(text string) {
 		text = "\n" + machine + "\n\n" + text + "\n"
 		fmt.Print(text)
-		require.NoError(b, rewrite(page, "bench ONLY="+name, func(string) string { return text }))
+		target := "bench ONLY=" + strings.ToLower(strings.TrimPrefix(b.Name(), "Benchmark"))
+		require.NoError(b, rewrite(page, target, func(string) string { return text }))
 	}
 }
 
@@ -106,91 +100,76 @@ func table(rows []row) string {
 	return out.String()
 }
 
-func TestTableComparesRoundByRound(t *testing.T) {
-	require.Equal(t, `| What | Unit | Here | Baseline | Ratio (range) | Aim |
-|---|---|---|---|---|---|
-| list | calls/s | 1,200 | 500 | 2.00 (1.00 to 4.00) | at least 2 |
-| load | s | 1.50 (1.00 to 2.00) |  |  |  |
-| nginx |  | not measured |  |  |  |
-`, table([]row{
-		{"list", "calls/s", series{1000, 1200, 2000}, series{500, 1200, 500}, "at least 2"},
-		{what: "load", unit: "s", ours: series{2, 1}}, {what: "nginx"},
-	}))
-}
-
-// suite is a run of `go test -bench`.
+// suite is a run of Go benchmarks of a package, with flags of `go test`.
 type suite struct {
-	folder, pattern string
-	count           int
-	args            []string // after the package
+	folder, flags string
+	figures       []figure
 }
 
 // figure is a row from a metric of a benchmark, such as "Held held/encoded", against the same
 // metric of the baseline unless that is empty.
 type figure struct{ what, metric, baseline, aim string }
 
-var packageSuites = []suite{
-	{"services/gateway/internal/admission", "^BenchmarkAdmit$", 5, nil},
-	{"services/gateway", "^BenchmarkGateway$", 5, nil},
-	{"services/catalog/internal/snapshot", "^BenchmarkList$/^(1000|1000000)$/^first-page$", 5, nil},
-	{"services/catalog/internal/snapshot", "^Benchmark(Held|Resident)$", 1, []string{"-benchtime=1x"}},
-	{"services/catalog/internal/store", "^BenchmarkLoad$", 1, []string{"-benchtime=2x"}},
-	{"services/authquota", "^BenchmarkPages$", 1, nil},
-	{"services/authquota/internal/keyusage", "^BenchmarkTenThousandCalls$", 3, nil},
-	{"services/history/internal/store", "^BenchmarkVerify$", 1, []string{"-benchtime=1x", "-verify.listings=10000"}},
-}
-
-var packageFigures = []figure{
-	{"one admission (epoch, minute, day, capacity) against a plain PING, 16 clients of one Redis",
-		"Admit of/PING", "", "at least 0.5"},
-	{"a request through the gateway against a tuned httputil.ReverseProxy, with Redis",
-		"Gateway with-redis/proxy", "", ""},
-	{"the same, without Redis", "Gateway without-redis/proxy", "", "at most 1.6"},
-	{"a list of 100 of 1,000,000 records, without HTTP, against copying its bytes",
-		"List/1000000/first-page/answered ns/op", "List/1000000/first-page/written", "at most 4"},
-	{"the same against a list of 100 of 1,000 records",
-		"List/1000000/first-page/answered ns/op", "List/1000/first-page/answered", "at most 1.3"},
-	{"allocations for those 100 records", "List/1000000/first-page/answered allocs/op", "", "none per record"},
-	{"heap for each byte of encoded records", "Held held/encoded", "", "at most 1.3"},
-	{"resident memory for each byte of encoded records, after the load", "Resident loaded/encoded", "", "at most 1.6"},
-	{"the same, the most during 1,000 changes", "Resident changed/encoded", "", "at most 1.6"},
-	{"100,000 records from Postgres to ready", "Load/postgres s/load", "", "at most 3"},
-	{"the same from SQLite", "Load/sqlite s/load", "", "at most 3"},
-	{"first page of an account that had 10,000 keys with 180,000 rows of usage, Postgres",
-		"Pages/postgres/account s/page", "", "at most 1"},
-	{"its usage page, Postgres", "Pages/postgres/account/usage s/page", "", "at most 1"},
-	{"the same over 90 days, Postgres", "Pages/postgres/account/usage?days=90 s/page", "", "at most 1"},
-	{"its usage page, SQLite", "Pages/sqlite/account/usage s/page", "", "at most 1"},
-	{"the same over 90 days, SQLite", "Pages/sqlite/account/usage?days=90 s/page", "", "at most 1"},
-	{"request log of 10,000 calls, CPU of authquota, Postgres", "TenThousandCalls/postgres cpu-ms", "", "at most 0.05"},
-	{"page of an account's 1,000 requests, without HTTP, Postgres",
-		"TenThousandCalls/postgres page-ms", "", "at most 50"},
-	{"the same, SQLite", "TenThousandCalls/sqlite page-ms", "", "at most 50"},
-	{"history verify of 1,000,000 events of 10,000 listings, Postgres", "Verify/postgres us/event", "", "at most 20"},
-	{"the same, SQLite", "Verify/sqlite us/event", "", "at most 20"},
-	{"heap during that, Postgres", "Verify/postgres MiB-heap", "", ""},
-	{"heap during that, SQLite", "Verify/sqlite MiB-heap", "", ""},
-}
-
 // BenchmarkPackages runs the Go benchmarks of packages that have an aim.
 func BenchmarkPackages(b *testing.B) {
-	benchFigures(b, "packages", packageSuites, packageFigures)
-}
-
-var searchFigures = []figure{
-	{"a search for a word of 100 in 100,000 records, without HTTP, against the first page of the list",
-		"Search/100000/selective ns/op", "Search/100000/list", "at most 3"},
-	{"the same in 1,000,000 records", "Search/1000000/selective ns/op", "", "at most 20"},
-	{"a search for the first letter of words, which half of 1,000,000 records have",
-		"Search/1000000/letter ns/op", "", "at most 20"},
-	{"a search for a frequent word in them", "Search/1000000/frequent ns/op", "", "at most 20"},
-	{"a search for all 26 letters in them", "Search/1000000/alphabet ns/op", "", "at most 20"},
-	{"a search with conditions of all kinds in them", "Search/1000000/all ns/op", "", "at most 20"},
+	const million = "List/1000000/first-page/answered"
+	benchSuites(b, []suite{{"services/gateway/internal/admission", "-bench=^BenchmarkAdmit$ -count=5", []figure{
+		{"one admission (epoch, minute, day, capacity) against a plain PING, 16 clients of one Redis",
+			"Admit of/PING", "", "at least 0.5"},
+	}}, {"services/gateway", "-bench=^BenchmarkGateway$ -count=5", []figure{
+		{"a request through the gateway against a tuned httputil.ReverseProxy, with Redis",
+			"Gateway with-redis/proxy", "", ""},
+		{"the same, without Redis", "Gateway without-redis/proxy", "", "at most 1.6"},
+	}}, {"services/catalog/internal/snapshot", "-bench=^BenchmarkList$/^(1000|1000000)$/^first-page$ -count=5", []figure{
+		{"a list of 100 of 1,000,000 records, without HTTP, against copying its bytes",
+			million + " ns/op", "List/1000000/first-page/written", "at most 4"},
+		{"the same against a list of 100 of 1,000 records",
+			million + " ns/op", "List/1000/first-page/answered", "at most 1.3"},
+		{"allocations for those 100 records", million + " allocs/op", "", "none per record"},
+	}}, {"services/catalog/internal/snapshot", "-bench=^Benchmark(Held|Resident)$ -benchtime=1x", []figure{
+		{"heap for each byte of encoded records", "Held held/encoded", "", "at most 1.3"},
+		{"resident memory for each byte of encoded records, after the load", "Resident loaded/encoded", "", "at most 1.6"},
+		{"the same, the most during 1,000 changes", "Resident changed/encoded", "", "at most 1.6"},
+	}}, {"services/catalog/internal/store", "-bench=^BenchmarkLoad$ -benchtime=2x", []figure{
+		{"100,000 records from Postgres to ready", "Load/postgres s/load", "", "at most 3"},
+		{"the same from SQLite", "Load/sqlite s/load", "", "at most 3"},
+	}}, {"services/authquota", "-bench=^BenchmarkPages$", []figure{
+		{"first page of an account that had 10,000 keys with 180,000 rows of usage, Postgres",
+			"Pages/postgres/account s/page", "", "at most 1"},
+		{"its usage page, Postgres", "Pages/postgres/account/usage s/page", "", "at most 1"},
+		{"the same over 90 days, Postgres", "Pages/postgres/account/usage?days=90 s/page", "", "at most 1"},
+		{"its usage page, SQLite", "Pages/sqlite/account/usage s/page", "", "at most 1"},
+		{"the same over 90 days, SQLite", "Pages/sqlite/account/usage?days=90 s/page", "", "at most 1"},
+	}}, {"services/authquota/internal/keyusage", "-bench=^BenchmarkTenThousandCalls$ -count=3", []figure{
+		{"request log of 10,000 calls, CPU of authquota, Postgres", "TenThousandCalls/postgres cpu-ms", "", "at most 0.05"},
+		{"page of an account's 1,000 requests, without HTTP, Postgres",
+			"TenThousandCalls/postgres page-ms", "", "at most 50"},
+		{"the same, SQLite", "TenThousandCalls/sqlite page-ms", "", "at most 50"},
+	}}, {"services/history/internal/store", "-bench=^BenchmarkVerify$ -benchtime=1x -verify.listings=10000", []figure{
+		{"history verify of 1,000,000 events of 10,000 listings, Postgres", "Verify/postgres us/event", "", "at most 20"},
+		{"the same, SQLite", "Verify/sqlite us/event", "", "at most 20"},
+		{"heap during that, Postgres", "Verify/postgres MiB-heap", "", ""},
+		{"heap during that, SQLite", "Verify/sqlite MiB-heap", "", ""},
+	}}})
 }
 
 // BenchmarkSearch runs the Go benchmark of the search. No result is cached.
 func BenchmarkSearch(b *testing.B) {
-	benchFigures(b, "search", []suite{{"services/catalog/internal/snapshot", "^BenchmarkSearch$", 5, nil}}, searchFigures)
+	benchSuites(b, []suite{{"services/catalog/internal/snapshot", "-bench=^BenchmarkSearch$ -count=5", []figure{
+		{"a search for a word of 100 in 100,000 records, without HTTP, against the first page of the list",
+			"Search/100000/selective ns/op", "Search/100000/list", "at most 3"},
+		{"the same in 1,000,000 records", "Search/1000000/selective ns/op", "", "at most 20"},
+		{"a search for the first letter of words, which half of 1,000,000 records have",
+			"Search/1000000/letter ns/op", "", "at most 20"},
+		{"a search for a frequent word in them", "Search/1000000/frequent ns/op", "", "at most 20"},
+		{"a search for all 26 letters in them", "Search/1000000/alphabet ns/op", "", "at most 20"},
+		{"a search with conditions of all kinds in them", "Search/1000000/all ns/op", "", "at most 20"},
+	}}})
+}
+
+// BenchmarkDesk runs the Go benchmark of the curation desk.
+func BenchmarkDesk(b *testing.B) {
+	benchSuites(b, []suite{{"services/catalog/internal/store/curation", "-bench=^BenchmarkQueue$ -benchtime=20x", nil}})
 }
 
 // units are the units of metrics in tables, and the factors to them.
@@ -205,94 +184,68 @@ var units = map[string]struct {
 	"MiB-heap": {"MiB", 1}, "allocs/op": {"allocations", 1},
 }
 
-func benchFigures(b *testing.B, part string, suites []suite, figures []figure) {
+// benchSuites runs suites one after the other. The rows of a suite that fails say so. A suite
+// without figures has a row for the mean time of each of its benchmarks.
+func benchSuites(b *testing.B, suites []suite) {
 	b.Helper()
-	write := section(b, "benchmarks.md", part)
-	found := goBenchmarks(b, suites)
+	write := section(b, "benchmarks.md")
 	var rows []row
-	for _, f := range figures {
-		name, metric, _ := strings.Cut(f.metric, " ")
-		unit := units[metric]
-		r := row{f.what, unit.name, found.get(name, metric, unit.factor), nil, f.aim}
-		if f.baseline != "" {
-			r.baseline = found.get(f.baseline, metric, unit.factor)
-		}
-		rows = append(rows, r)
-	}
-	write(table(rows))
-}
-
-// BenchmarkDesk runs the Go benchmark of the curation desk.
-func BenchmarkDesk(b *testing.B) {
-	write := section(b, "benchmarks.md", "desk")
-	found := goBenchmarks(b, []suite{
-		{"services/catalog/internal/store/curation", "^BenchmarkQueue$", 1, []string{"-benchtime=20x"}},
-	})
-	var rows []row
-	for _, r := range found {
-		rows = append(rows, row{r.name + ", mean", "ms", found.get(r.name, "ns/op", 1e-6), nil, "at most 200"})
-	}
-	write(table(rows))
-}
-
-// goBenchmarks runs suites one after the other and returns the results of those that succeed.
-func goBenchmarks(b *testing.B, suites []suite) (found outcomes) {
 	for _, s := range suites {
-		args := []string{
-			"test", "-run", "^$", "-bench", s.pattern, "-benchmem", "-count", strconv.Itoa(s.count), "-timeout", "30m",
-			"./" + s.folder,
-		}
-		cmd := exec.CommandContext(b.Context(), "go", append(args, s.args...)...) //nolint:gosec // of the tables above
+		args := append([]string{"test", "-run=^$", "-benchmem", "-timeout=30m", "./" + s.folder}, strings.Fields(s.flags)...)
+		cmd := exec.CommandContext(b.Context(), "go", args...) //nolint:gosec // of the tables above
 		cmd.Dir, cmd.Stderr = "..", os.Stderr
 		out, err := cmd.Output()
 		if err != nil {
-			fmt.Fprintf(os.Stderr, "bench: %s of %s: %v\n%s", s.pattern, s.folder, err, out)
+			b.Errorf("%s of %s: %v\n%s", s.flags, s.folder, err, out)
 		}
-		found = append(found, parseBenchmarks(string(out))...)
-	}
-	require.NotEmpty(b, found)
-	return found
-}
-
-// outcome is a line of the output of `go test -bench`.
-type outcome struct {
-	name    string // without "Benchmark" and the number of processors
-	metrics map[string]float64
-}
-
-type outcomes []outcome
-
-// get returns the values of a metric, multiplied by scale, and nil if there are none.
-func (all outcomes) get(name, metric string, scale float64) (s series) {
-	for _, r := range all {
-		if v, found := r.metrics[metric]; found && r.name == name {
-			s = append(s, v*scale)
+		names, found := parseBenchmarks(string(out))
+		if s.figures == nil {
+			for _, name := range names {
+				s.figures = append(s.figures, figure{name + ", mean", name + " ns/op", "", "at most 200"})
+			}
+		}
+		for _, f := range s.figures {
+			_, metric, _ := strings.Cut(f.metric, " ")
+			rows = append(rows, row{f.what, units[metric].name, found[f.metric], found[f.baseline+" "+metric], f.aim})
 		}
 	}
-	return s
+	require.NotEmpty(b, rows)
+	write(table(rows))
 }
 
 // resultLine matches a result in the output of `go test -bench`: the name, the number of
 // iterations, and values with their units.
 var resultLine = regexp.MustCompile(`(?m)^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.+)$`)
 
-func parseBenchmarks(out string) (all outcomes) {
+// parseBenchmarks returns the names of the benchmarks in the output of `go test -bench`, and their
+// figures by name and metric, in the units of tables.
+func parseBenchmarks(out string) (names []string, found map[string]series) {
+	found = map[string]series{}
 	for _, line := range resultLine.FindAllStringSubmatch(out, -1) {
-		r := outcome{name: line[1], metrics: map[string]float64{}}
+		names = append(names, line[1])
 		for pair := range slices.Chunk(strings.Fields(line[2]), 2) {
-			r.metrics[pair[1]], _ = strconv.ParseFloat(pair[0], 64)
+			value, _ := strconv.ParseFloat(pair[0], 64)
+			metric := line[1] + " " + pair[1]
+			found[metric] = append(found[metric], value*units[pair[1]].factor)
 		}
-		all = append(all, r)
 	}
-	return all
+	return names, found
 }
 
-func TestBenchmarkOutputIsParsed(t *testing.T) {
-	found := parseBenchmarks(`goos: linux
-BenchmarkList/1000/first-page/answered-2         	  111195	     10000 ns/op	28196.77 MB/s	       5 allocs/op
-BenchmarkList/1000/first-page/answered-2         	  111195	     12000 ns/op	28196.77 MB/s	       5 allocs/op
+func TestTableComparesRoundByRound(t *testing.T) {
+	names, found := parseBenchmarks(`goos: linux
+BenchmarkList/first-page-2         	  111195	 2000000 ns/op	28196.77 MB/s	       5 allocs/op
+BenchmarkList/first-page-2         	  111195	 1500000 ns/op	28196.77 MB/s	       5 allocs/op
 PASS
 `)
-	require.Equal(t, series{10, 12}, found.get("List/1000/first-page/answered", "ns/op", 0.001))
-	require.Nil(t, found.get("Load/sqlite", "s/load", 1))
+	require.Equal(t, []string{"List/first-page", "List/first-page"}, names)
+	require.Equal(t, `| What | Unit | Here | Baseline | Ratio (range) | Aim |
+|---|---|---|---|---|---|
+| list | calls/s | 1,200 | 500 | 2.00 (1.00 to 4.00) | at least 2 |
+| first page | ms | 1.75 (1.50 to 2.00) |  |  |  |
+| nginx |  | not measured |  |  |  |
+`, table([]row{
+		{"list", "calls/s", series{1000, 1200, 2000}, series{500, 1200, 500}, "at least 2"},
+		{what: "first page", unit: "ms", ours: found["List/first-page ns/op"]}, {what: "nginx", ours: found["Nginx ns/op"]},
+	}))
 }

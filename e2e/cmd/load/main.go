@@ -82,19 +82,20 @@ func command(args []string) error {
 
 func run(ctx context.Context, base string, rate int, paths string) error {
 	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "http" || u.Host == "" || rate < 1 {
-		return fmt.Errorf("invalid --url %q or --rate %d: use the http URL of a gateway and at least 1", base, rate)
+	if err != nil || u.Scheme != "http" || u.Host == "" || rate < 1 || rate > 10_000 {
+		return fmt.Errorf("invalid --url %q or --rate %d: use the http URL of a gateway and 1 to 10000", base, rate)
 	}
 	if u.Port() == "" {
 		u.Host += ":80"
 	}
-	l := load.Load{Address: u.Host, Rate: float64(rate), Connections: 32, New: true}
+	l := load.Load{Address: u.Host}
+	var names []string
 	for _, p := range strings.Split(paths, ",") {
 		name, path, ok := strings.Cut(p, "=")
 		if !ok {
 			return fmt.Errorf("invalid --paths %q: use name=path", p)
 		}
-		l.Paths = append(l.Paths, load.Path{Name: name, Path: path})
+		names, l.Paths = append(names, name), append(l.Paths, path)
 	}
 	if l.Keys, err = readKeys(); err != nil {
 		return err
@@ -103,9 +104,9 @@ func run(ctx context.Context, base string, rate int, paths string) error {
 		return err
 	}
 	defer os.Remove(running()) //nolint:errcheck // a leftover file has the id of an ended process
-	result := l.Run(ctx)
-	result.Print(os.Stdout)
-	if result.Failed() > 0 {
+	result := makeCalls(ctx, l, names, rate)
+	fmt.Print(result)
+	if result.Failed > 0 {
 		return errors.New("calls failed")
 	}
 	return nil
