@@ -109,7 +109,7 @@ func Open(cfg Config, tel *telemetry.Telemetry) (*DB, error) {
 		return nil, fmt.Errorf("database %s: %w", where, err)
 	}
 	accepted := newWrites(tel.Registry)
-	err = observe(orm, "writes", func(*gorm.DB) {}, accepted.note)
+	err = observe(orm, "writes", func(*gorm.DB) {}, func(tx *gorm.DB) { accepted.note(tx.Error) })
 	if tel.Tracing() {
 		err = errors.Join(err, observe(orm, "tracing", newTracing(tel.Tracer, dialect, u).before, after))
 	}
@@ -123,6 +123,7 @@ func Open(cfg Config, tel *telemetry.Telemetry) (*DB, error) {
 	pool.SetMaxOpenConns(cfg.MaxConnections)
 	pool.SetMaxIdleConns(cfg.MaxConnections)
 	pool.SetConnMaxLifetime(30 * time.Minute)
+	orm.Statement.ConnPool = connections{pool, accepted}
 	return &DB{DB: orm, Dialect: dialect, Where: where, writes: accepted, pool: pool, allowOwner: cfg.AllowOwner}, nil
 }
 

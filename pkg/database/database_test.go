@@ -342,6 +342,23 @@ func TestProbeFindsADatabaseThatAcceptsNoWrites(t *testing.T) {
 	})
 }
 
+// With SQLite, a full disk fails the commit and not the statements before it. The deferred trigger
+// does that on Postgres.
+func TestProbeFindsCommitsThatFail(t *testing.T) {
+	url := storetest.Postgres(t)
+	migrate(t, database.Config{URL: url})
+	db := open(t, url)
+	require.NoError(t, db.Exec(`CREATE FUNCTION fill() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN RAISE 'no space left' USING ERRCODE = 'disk_full'; END $$;
+		CREATE CONSTRAINT TRIGGER fill AFTER INSERT ON things DEFERRABLE INITIALLY DEFERRED
+		FOR EACH ROW EXECUTE FUNCTION fill()`).Error)
+	require.Error(t, db.Transaction(func(tx *gorm.DB) error {
+		require.NoError(t, tx.Exec("INSERT INTO things VALUES ('a', 1)").Error)
+		return nil
+	}))
+	require.ErrorContains(t, db.Probe(t.Context()), "no space left")
+}
+
 // A transaction that holds the probed row for long is no failure.
 func TestProbeIgnoresLocks(t *testing.T) {
 	url := storetest.Postgres(t)

@@ -2,6 +2,7 @@ package database
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -37,11 +38,36 @@ func newWrites(registry prometheus.Registerer) *writes {
 	return w
 }
 
-func (w *writes) note(tx *gorm.DB) {
-	if rejectsWrites(tx.Error) {
+func (w *writes) note(err error) {
+	if rejectsWrites(err) {
 		w.failures.Inc()
-		w.latest.Store(&failedWrite{time.Now(), tx.Error.Error()})
+		w.latest.Store(&failedWrite{time.Now(), err.Error()})
 	}
+}
+
+// connections note commits that fail, for which gorm has no callback: with SQLite, a full disk fails
+// the commit and not the statements before it.
+type connections struct {
+	*sql.DB
+	writes *writes
+}
+
+func (c connections) GetDBConn() (*sql.DB, error) { return c.DB, nil }
+
+func (c connections) BeginTx(ctx context.Context, options *sql.TxOptions) (gorm.ConnPool, error) {
+	tx, err := c.DB.BeginTx(ctx, options)
+	return &transaction{tx, c.writes}, err
+}
+
+type transaction struct {
+	*sql.Tx
+	writes *writes
+}
+
+func (t *transaction) Commit() error {
+	err := t.Tx.Commit()
+	t.writes.note(err)
+	return err
 }
 
 func rejectsWrites(err error) bool {
