@@ -38,7 +38,11 @@ func (k keyLine) Badge() Badge {
 	if k.InGrace() {
 		return Badge{"Replaced", "warn"}
 	}
-	return map[keys.Status]Badge{keys.Active: {"Active", "good"}, keys.Expired: {"Expired", ""}, keys.Revoked: {"Revoked", ""}}[k.Status]
+	return map[keys.Status]Badge{
+		keys.Active:  {"Active", "good"},
+		keys.Expired: {"Expired", ""},
+		keys.Revoked: {"Revoked", ""},
+	}[k.Status]
 }
 
 // Soon reports whether the key expires so soon that its holder should act.

@@ -36,7 +36,8 @@ func TestNormalize(t *testing.T) {
 }
 
 func TestFind(t *testing.T) {
-	const text = "Transcriber\nYou earn $20 per hour, paid weekly.\nNo experience required. Open to residents of Canada.\nTraducteurs : 1 500 $ par mois, l'été."
+	const text = "Transcriber\nYou earn $20 per hour, paid weekly.\n" +
+		"No experience required. Open to residents of Canada.\nTraducteurs : 1 500 $ par mois, l'été."
 	for name, c := range map[string]struct {
 		prefix, exact, suffix string
 		want                  api.Finding
@@ -109,7 +110,8 @@ func TestLocateReturnsTheNewSurroundingsOfAMovedQuote(t *testing.T) {
 }
 
 func TestNearestSentence(t *testing.T) {
-	const text = "Who we are\nWe pay for your time. Sellers earn $18 to $19 CAD per hour on average. Payment is weekly.\nOuvert aux résidents du Québec et de l'Ontario."
+	const text = "Who we are\nWe pay for your time. Sellers earn $18 to $19 CAD per hour on average. " +
+		"Payment is weekly.\nOuvert aux résidents du Québec et de l'Ontario."
 	for exact, want := range map[string]string{
 		"Sellers earn $20 to $25 CAD per hour on average.": "Sellers earn $18 to $19 CAD per hour on average.",
 		"PAYMENT: every week, weekly":                      "Payment is weekly.",

@@ -38,13 +38,15 @@ func TestVisibleTextOfAPage(t *testing.T) {
 			"café & thé $20 - fin"},
 		"markup in entities stays text": {"<p>&lt;script&gt;alert(1)&lt;/script&gt;",
 			"<script>alert(1)</script>"},
-		"entities are decoded once":         {"<p>&amp;lt;b&amp;gt;", "&lt;b&gt;"},
-		"script, style, template, noscript": {"<style>p{}</style>a<script>b</script>c<template><p>d</p></template>e<noscript>f</noscript>g", "aceg"},
-		"images, frames, form fields":       {"a<svg><title>b</title><text>c</text></svg><iframe>d</iframe><select><option>e</select><textarea>f</textarea>g", "ag"},
-		"self-closing title of an image":    {"a<svg><title/><style/><path d='M0'/></svg>b", "ab"},
-		"struck out":                        {"<p>Pay: <s>$30</s> <del>$25</del> $20", "Pay: $20"},
-		"comments and CDATA":                {"a<!-- b --><![CDATA[c]]>d<!-- <p> -->e", "ade"},
-		"hidden attribute":                  {"<p>a<p hidden>b<p>c<div hidden=until-found>d</div>", "a\nc\nd"},
+		"entities are decoded once": {"<p>&amp;lt;b&amp;gt;", "&lt;b&gt;"},
+		"script, style, template, noscript": {"<style>p{}</style>a<script>b</script>c" +
+			"<template><p>d</p></template>e<noscript>f</noscript>g", "aceg"},
+		"images, frames, form fields": {"a<svg><title>b</title><text>c</text></svg>" +
+			"<iframe>d</iframe><select><option>e</select><textarea>f</textarea>g", "ag"},
+		"self-closing title of an image": {"a<svg><title/><style/><path d='M0'/></svg>b", "ab"},
+		"struck out":                     {"<p>Pay: <s>$30</s> <del>$25</del> $20", "Pay: $20"},
+		"comments and CDATA":             {"a<!-- b --><![CDATA[c]]>d<!-- <p> -->e", "ade"},
+		"hidden attribute":               {"<p>a<p hidden>b<p>c<div hidden=until-found>d</div>", "a\nc\nd"},
 		"hidden by style": {"<div style='color:red; DISPLAY : none " +
 			"!important'>a<div>b</div>c</div>d<span style=visibility:hidden>e</span>f", "df"},
 		"hidden body is shown by scripts":      {"<html hidden><body style='display:none'>a", "a"},
