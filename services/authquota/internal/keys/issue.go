@@ -72,7 +72,9 @@ const MaxName = 60
 func Name(s string) (string, error) { return account.Line("name", s, MaxName) }
 
 // Issue creates a key in the account of the order, or in a new account. The order must be valid.
-func (s *Store) Issue(ctx context.Context, actor string, order api.KeyOrder, life time.Duration, stored Record) (Key, error) {
+func (s *Store) Issue(
+	ctx context.Context, actor string, order api.KeyOrder, life time.Duration, stored Record,
+) (Key, error) {
 	key, err := accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (Key, error) {
 		a, err := holder(tx, actor, order)
 		if err != nil {
