@@ -57,11 +57,11 @@ type OlderKey struct {
 
 // KeyOrder describes a key to issue.
 type KeyOrder struct {
-	Account   string `json:"account"` // empty: the key gets an account of its own
-	Tier      Tier   `json:"tier"`    // empty: the account's tier, or free for a new account
+	Tier      Tier   `json:"tier,omitempty"` // empty: the account's tier, or free for a new account
 	UseCase   string `json:"useCase"`
-	ExpiresIn string `json:"expiresIn"` // a duration such as 30d; empty: a year, the longest
-	Test      bool   `json:"test"`      // a test key, which its prefix tells from others
+	Account   string `json:"account,omitempty"`   // empty: the key gets an account of its own
+	ExpiresIn string `json:"expiresIn,omitempty"` // a duration such as 30d; empty: a year, the longest
+	Test      bool   `json:"test"`                // a test key, which its prefix tells from others
 }
 
 // KeyRequest is a person's request for a key.
