@@ -167,7 +167,8 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 				_, err := command(t, "status")
 				return err == nil && strings.Contains(said(), "curl ")
 			})
-			require.Contains(t, succeed(t, "recover "+store+" --accept"), "not set back: nothing to decide")
+			require.JSONEq(t, `{"message": "the database of `+store+` is not set back: nothing to decide. A service `+
+				`compares it with what others have seen when it runs"}`, succeed(t, "recover "+store+" --accept --output json"))
 			switch store {
 			case "catalog":
 				follow(t, page, "opportunity listings import")

@@ -2,11 +2,13 @@ package verbs
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -79,8 +81,13 @@ recover".`,
 			if err != nil {
 				return err
 			}
-			out := cmd.OutOrStdout()
-			return decision.Run(out, func() error { return services[args[0]](cmd.Context(), lookup, decision, out) })
+			said := new(strings.Builder)
+			err = decision.Run(said, func() error { return services[args[0]](cmd.Context(), lookup, decision, said) })
+			if said.Len() > 0 {
+				raw, _ := json.Marshal(map[string]string{"message": strings.TrimSpace(said.String())})
+				v.print(cmd.OutOrStdout(), raw, func(out io.Writer) { fmt.Fprint(out, said) })
+			}
+			return err
 		},
 	}
 	c.Flags().BoolVar(&accept, "accept", false, "give up what is missing")
