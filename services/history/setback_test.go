@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"filippo.io/torchwood"
@@ -47,8 +48,8 @@ func TestWitnessOfALossStopsTheService(t *testing.T) {
 
 		s = run(t, cfg, s.catalog)
 		s.record(line("a", "2026-11-10T00:00:00Z", api.FactualReview, api.OutcomeVerified))
-		ready := func() bool { return s.Do(http.MethodGet, "/readyz", "").Status == http.StatusOK }
-		storetest.Eventually(t, "the service stops", func() bool { return !ready() })
+		readiness := func() servicetest.Response { return s.Do(http.MethodGet, "/readyz", "") }
+		storetest.Eventually(t, "the service stops", func() bool { return strings.Contains(readiness().Body, api.SetBackCondition) })
 		s.Do(http.MethodGet, wellKnown, "").RequireError("service_unavailable")
 		var out bytes.Buffer
 		require.ErrorIs(t, history.Verify(t.Context(), cfg, nil, &out), history.ErrMismatch)
@@ -57,7 +58,7 @@ func TestWitnessOfALossStopsTheService(t *testing.T) {
 		out.Reset()
 		require.NoError(t, history.Recover(t.Context(), cfg, service.Recovery{Operator: "ann"}, &out))
 		require.Equal(t, "accepted that history lacks witness: a generation begins\n", out.String())
-		storetest.Eventually(t, "the service goes on", ready)
+		storetest.Eventually(t, "the service goes on", func() bool { return readiness().Status == http.StatusOK })
 		require.Regexp(t, `^/2-[0-9a-f]{16}$`, s.document().Origin[len(origin):])
 	})
 }
