@@ -319,16 +319,18 @@ func (s *stack) query(t testing.TB, service, query string) (text string) {
 	return text
 }
 
-// changesAreSeen waits until a gateway has seen the newest changes of catalog, history and
-// authquota. A restore that loses only later ones is not noticed.
+// changesAreSeen waits until a gateway has seen the newest change of each service. A restore that
+// loses only later ones is not noticed.
 func (s *stack) changesAreSeen(t testing.TB) {
 	t.Helper()
-	for store, newest := range map[string]string{"catalog": "SELECT value::text FROM change_sequence",
+	newest := map[string]string{"catalog": "SELECT value::text FROM change_sequence",
 		"authquota": "SELECT value::text FROM change_sequence",
-		"history":   "SELECT max(sequence)::text FROM verification_events"} {
-		eventually(t, "a gateway has seen the newest change of "+store, func() bool {
-			seen, _ := setback.Parse(s.redis.Client().HGet(t.Context(), counter.Marks, store).Val())
-			return strconv.FormatInt(seen.Sequence, 10) == s.query(t, store, newest)
+		"history":   "SELECT max(sequence)::text FROM verification_events",
+		"billing":   "SELECT coalesce(max(sequence), 0)::text FROM changes"}
+	for _, service := range s.services {
+		eventually(t, "a gateway has seen the newest change of "+service, func() bool {
+			seen, _ := setback.Parse(s.redis.Client().HGet(t.Context(), counter.Marks, service).Val())
+			return strconv.FormatInt(seen.Sequence, 10) == s.query(t, service, newest[service])
 		})
 	}
 }
